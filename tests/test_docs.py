@@ -116,10 +116,10 @@ def test_every_column_of_the_tables_is_in_the_readme(file: str) -> None:
 def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
     rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| [^|]+ \| ([^|]*) ?\|$", IMPORTING, flags=re.MULTILINE)
     documented = {name.strip("`"): (what, options) for names, what, options in rows for name in names.split(", ")}
-    del documented["--format"]
+    del documented["--set format"]
     assert sorted(documented) == sorted((*PLAIN_FORMATS, *platforms.names()))
     words = {name: f"--{name}-column" for name in ("task", "worker", "label")}
-    words |= {"question": "--question", "keep_rejected": "--keep-rejected"}
+    words |= {"question": "--question", "keep_rejected": "--set keep_rejected=true"}
     for name in platforms.names():
         what, options = documented[name]
         taken = {option for option, word in words.items() if f"`{word}`" in options}

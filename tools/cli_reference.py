@@ -1,11 +1,12 @@
-"""docs/cli.md from what every command says with --help: `make pages` writes it, and a test compares it."""
+"""docs/cli.md from the options of every command, by panel, and what ``--set`` takes: `make pages` writes it."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import importlib
+import inspect
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -14,12 +15,14 @@ from conal.cli import app
 __all__ = ["PAGE", "page"]
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
-PLAIN = {"TYPER_USE_RICH": "0", "NO_COLOR": "1", "COLUMNS": "80", "TERM": "dumb"}
-INTRODUCTION = (
-    "The output of `--help` for every command. Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, "
-    "130 if interrupted. With `--json` a command prints one JSON object on standard output, and everything else on "
-    "standard error."
-)
+INTRODUCTION = """\
+What `--help` says of every command, and the names that `--set NAME=VALUE` takes. A value of `--set` is JSON where it
+can be, such as `--set hidden=[64,32]`, and otherwise text. Lists of classes and of words are written with commas, such
+as `--set missing=NA,-1`. Parameters of methods and aggregators are set in the same way: the references of
+[classifiers](api/classifiers.md) and [aggregators](api/aggregation.md) explain them, and an unknown name lists them.
+
+Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, 130 if interrupted, 143 if terminated. With
+`--json` a command prints one JSON object on standard output, and everything else on standard error."""
 
 
 def page() -> str:
@@ -27,19 +30,35 @@ def page() -> str:
     parts = ["# Command line", INTRODUCTION]
     commands = typer.main.get_group(app).commands
     for name in sorted(name for name, command in commands.items() if not command.hidden):
-        parts += [f"## conal {name}", f"```text\n{_help(name)}\n```"]
+        parts += _section(name, commands[name])
     return "\n\n".join(parts) + "\n"
 
 
-def _help(command: str) -> str:
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "conal", command, "--help"],
-        env=os.environ | PLAIN,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+def _section(name: str, command: Any) -> Iterator[str]:
+    context = command.make_context(name, [], resilient_parsing=True)
+    yield f"## conal {name}"
+    yield f"`conal {name} {' '.join(command.collect_usage_pieces(context))}`"
+    yield inspect.cleandoc(command.help or "")
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for each in command.get_params(context):
+        record = each.get_help_record(context)
+        if record is not None:
+            panels.setdefault(each.rich_help_panel or each.param_type_name.title(), []).append(record)
+    for panel, rows in panels.items():
+        yield _table(panel, rows)
+    settings = getattr(importlib.import_module(f"conal.cli.{name}"), "SETTINGS", {})
+    if settings:
+        yield _table("`--set`", [(each.name, each.help + _default(each.default)) for each in settings.values()])
+
+
+def _default(value: Any) -> str:
+    return "" if value in (None, False, "") else f" Default: `{value}`."
+
+
+def _table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A table in Markdown; types in angle brackets are in code, where they are shown as they are."""
+    cells = [(name.replace("|", "\\|"), text.replace("|", "\\|").replace("\n", " ")) for name, text in rows]
+    return "\n".join([f"| {title} | |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in cells)])
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ TINY = 1e-300
 
 def check_level(level: float) -> None:
     """An error unless this is a probability between 0 and 1."""
-    share().check("enough (--enough)", level)
+    share().check("enough (--set enough)", level)
 
 
 def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatArray:

@@ -113,11 +113,10 @@ def test_majority_vote_by_hand(conal: Run, small: Path, place: Path) -> None:
 @pytest.mark.parametrize("method", SOME)
 def test_tables_are_those_of_the_aggregator(conal: Run, shared_crowd: Crowd, tmp_path: Path, method: str) -> None:
     paths = [tmp_path / name for name in ("l.csv", "a.csv", "c.csv")]
-    options = ("--annotators", paths[1], "--confusion", paths[2], "--method", method, "--seed", 3)
+    options = ("--annotators", paths[1], "--confusion", paths[2], "--method", method)
     result = conal("aggregate", shared_crowd.labels, "--out", paths[0], *options, "--json").json()
     crowd = Annotations.read(shared_crowd.labels)
-    seeded = {"seed": 3} if "seed" in aggregation.get(method).parameter_names() else {}
-    fitted = aggregation.make(method, **seeded).fit(crowd)
+    fitted = aggregation.make(method).fit(crowd)
     labels, annotators, confusion = (pv.read_csv(path) for path in paths)
 
     assert labels.column_names == COLUMNS
@@ -171,7 +170,7 @@ def test_every_format_says_the_same(conal: Run, shared_crowd: Crowd, tmp_path: P
 
 
 def test_parameters_reach_the_aggregator(conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
-    settings = ("--set", "prior=0.5", "--set", "n_restarts=3", "--seed", 7)
+    settings = ("--set", "prior=0.5", "--set", "n_restarts=3", "--set", "seed=7")
     assert conal("aggregate", shared_crowd.labels, "--out", tmp_path / "l.parquet", *settings).code == 0
     fitted = aggregation.DawidSkene(prior=0.5, n_restarts=3, seed=7).fit(Annotations.read(shared_crowd.labels))
     np.testing.assert_array_equal(
@@ -181,7 +180,7 @@ def test_parameters_reach_the_aggregator(conal: Run, shared_crowd: Crowd, tmp_pa
 
 def test_ties_by_lot_are_in_the_table(conal: Run, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "t.csv", HEADER, [(k, *pair) for k in range(40) for pair in ("ax", "by")])
-    options = ("--method", "majority-vote", "--set", "ties=random", "--seed", 5)
+    options = ("--method", "majority-vote", "--set", "ties=random", "--set", "seed=5")
     assert conal("aggregate", labels, "--out", tmp_path / "l.csv", *options).code == 0
     fitted = aggregation.MajorityVote(ties="random", seed=5).fit(Annotations.read(labels))
     found = [row["label"] for row in rows_of(tmp_path / "l.csv")]
@@ -199,7 +198,7 @@ def test_an_aggregator_without_seed_or_verbose_gets_neither(
 
     monkeypatch.setattr(aggregation, "get", lambda name: Plain)
     monkeypatch.setattr(aggregation, "make", lambda name, **parameters: Plain(**parameters))
-    assert conal("aggregate", small, "--out", place / "l.csv", "--seed", 4).code == 0
+    assert conal("aggregate", small, "--out", place / "l.csv", "--set", "seed=4").code == 0
     assert [row["label"] for row in rows_of(place / "l.csv")] == ["x", "y", "x"]
 
 
@@ -270,12 +269,12 @@ def test_columns_by_name_format_and_duplicates(conal: Run, tmp_path: Path) -> No
     lines = ["song\twho\tgenre", "s\tw\tpop", "s\tw\trock", "t\tw\trock", "t\tv\trock"]
     (tmp_path / "export.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "gold.csv").write_text("song,genre\nt,pop\n", encoding="utf-8")
-    columns = ("--task-column", "song", "--worker-column", "who", "--label-column", "genre", "--format", "tsv")
+    columns = ("--task-column", "song", "--worker-column", "who", "--label-column", "genre", "--set", "format=tsv")
     options = (*columns, "--method", "majority-vote", "--overwrite")
     run = conal("aggregate", tmp_path / "export.txt", "--out", tmp_path / "l.csv", *options)
     assert "1 rows repeat a (task, worker) pair" in run.err
     assert [(row["task"], row["label"]) for row in rows_of(tmp_path / "l.csv")] == [("s", "rock"), ("t", "rock")]
-    more = ("--on-duplicate", "first", "--true-labels", tmp_path / "gold.csv")
+    more = ("--set", "on_duplicate=first", "--true-labels", tmp_path / "gold.csv")
     assert conal("aggregate", tmp_path / "export.txt", "--out", tmp_path / "l.csv", *options, *more).code == 0
     assert [row["label"] for row in rows_of(tmp_path / "l.csv")] == ["pop", "pop"]
 
@@ -307,7 +306,7 @@ def test_a_worker_whose_labels_are_all_missing_is_silent(conal: Run, tmp_path: P
     reading, writing = run.err.splitlines()
     assert reading == (
         f"warning: {labels}: dropped 2 rows without a label (1 'NA', 1 empty or NaN); 1 tasks have no label left: 'd'; "
-        "if 'NA' is a class, set --missing ''"
+        "if 'NA' is a class, pass --set missing="
     )
     assert writing.endswith("l.csv: the label of 1 tasks is empty, because nobody labelled them: 'd'")
     assert list(rows_of(tmp_path / "a.csv")[3].values()) == ["zoe", 0, None, None, ""]
@@ -326,10 +325,10 @@ def test_a_true_label_is_enough_for_a_task_without_labels(conal: Run, tmp_path: 
 
 def test_words_that_are_classes(conal: Run, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "t.csv", HEADER, [("a", "v", "NA"), ("a", "w", "NA"), ("b", "v", "EU"), ("b", "w", "-")])
-    run = conal("aggregate", labels, "--out", tmp_path / "l.csv", "--method", "majority-vote", "--missing", "")
+    run = conal("aggregate", labels, "--out", tmp_path / "l.csv", "--method", "majority-vote", "--set", "missing=")
     assert (run.code, run.err) == (0, "")
     assert rows_of(tmp_path / "l.csv")[0]["label"] == "NA"
-    options = ("--method", "majority-vote", "--missing", "-, EU", "--overwrite")
+    options = ("--method", "majority-vote", "--set", "missing=-, EU", "--overwrite")
     run = conal("aggregate", labels, "--out", tmp_path / "l.csv", *options)
     assert "dropped 2 rows without a label (1 '-', 1 'EU')" in run.err
     assert "if '-'" not in run.err  # it was said
@@ -584,7 +583,6 @@ def test_values_of_the_wrong_type_or_range(refuse: Callable[..., str], value: st
         ("tol=NaN", "tol must be a finite number of at least 0, not nan"),
         ("prior=-1", "prior must be a finite number of at least 0, not -1"),
         ("verbose=maybe", "verbose must be true or false, not 'maybe'"),
-        ("seed=3", "--set seed=3: use --seed instead"),
         ("prior", "--set 'prior': expected NAME=VALUE"),
     ],
 )
@@ -607,7 +605,7 @@ def test_parameters_of_several_types_and_of_any(
 
 
 def test_seeds_out_of_range(refuse: Callable[..., str]) -> None:
-    assert "--seed" in refuse("--seed", "-1")
+    assert "seed must be" in refuse("--set", "seed=-1")
 
 
 def test_label_files_that_cannot_be_read(refuse: Callable[..., str], tmp_path: Path, write: Write) -> None:
@@ -618,8 +616,8 @@ def test_label_files_that_cannot_be_read(refuse: Callable[..., str], tmp_path: P
     assert "not among the 2 classes" in refuse("--classes", "x,z")
     assert "a name is empty" in refuse("--classes", "x,,y")
     twice = write(tmp_path / "t.csv", HEADER, [*SMALL, SMALL[0]])
-    assert "1 rows repeat" in refuse("--on-duplicate", "error", labels=twice)
-    assert "'excel'" in refuse("--format", "excel")
+    assert "1 rows repeat" in refuse("--set", "on_duplicate=error", labels=twice)
+    assert "'excel'" in refuse("--set", "format=excel")
 
 
 def test_true_labels_that_cannot_be_used(refuse: Callable[..., str], tmp_path: Path, write: Write) -> None:

@@ -56,9 +56,9 @@ def test_the_handicap_of_people(conal: Run, crowd: Crowd, write: Write, tmp_path
     out, place = tmp_path / ("model" if fit else "clean.csv"), tmp_path / ("model" if fit else "report")
     more = ("--features", crowd.features, "--epochs", 2, "--method", "conal") if fit else ("--report", place)
     line = (command, crowd.labels, *more, "--out", out)
-    assert "--annotator-info" in conal(*line, "--handicap", 0.1).refusal()
-    assert "--handicap must be" in conal(*line, "--annotator-info", table, "--handicap", 1).refusal()
-    done = conal(*line, "--annotator-info", table, "--handicap", 0.1)
+    assert "--annotator-info" in conal(*line, "--set", "handicap=0.1").refusal()
+    assert "handicap must be" in conal(*line, "--annotator-info", table, "--set", "handicap=1").refusal()
+    done = conal(*line, "--annotator-info", table, "--set", "handicap=0.1")
     assert done.code == 0, done.err
     assert json.loads((place / "report.json").read_text(encoding="utf-8"))["replacement"]["epsilon"] == 0.1
 

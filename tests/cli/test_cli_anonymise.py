@@ -68,7 +68,16 @@ def test_a_kept_key_gives_the_same_pseudonyms(conal: Run, crowd: Crowd, tmp_path
     rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
     fewer.write_text("".join(row for row in rows if "person 3" not in row), encoding="utf-8")
     key = tmp_path / "keys" / "pseudonyms.key"
-    arguments = ("--features", crowd.features, "--anonymise", "--pseudonym-key", key, "--allow-missing", *SHORT)
+    arguments = (
+        "--features",
+        crowd.features,
+        "--anonymise",
+        "--set",
+        f"pseudonym_key={key}",
+        "--set",
+        "allow_missing=true",
+        *SHORT,
+    )
     found = {}
     for out, labels in (("a", path), ("b", path), ("c", fewer)):
         assert conal("fit", labels, "--out", tmp_path / out, *arguments).code == 0
@@ -91,16 +100,19 @@ def test_a_file_that_is_no_key_is_refused(conal: Run, crowd: Crowd, tmp_path: Pa
     key = tmp_path / "key"
     key.write_text(content, encoding="ascii")
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise",
-                "--pseudonym-key", key, *SHORT)  # fmt: skip
+                "--set", f"pseudonym_key={key}", *SHORT)  # fmt: skip
     assert problem in run.refusal()
     assert key.read_text(encoding="ascii") == content
 
 
 def test_keys_and_limits_need_anonymise_and_keys_stay_outside(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
-    assert "--pseudonym-key needs --anonymise" in conal(*arguments, "--pseudonym-key", tmp_path / "k").refusal()
-    assert "--hide-below needs --anonymise" in conal(*arguments, "--hide-below", 3).refusal()
-    run = conal(*arguments, "--anonymise", "--pseudonym-key", tmp_path / "m" / "k")
+    assert (
+        "--set pseudonym_key needs --anonymise"
+        in conal(*arguments, "--set", f"pseudonym_key={tmp_path / 'k'}").refusal()
+    )
+    assert "--set hide_below needs --anonymise" in conal(*arguments, "--set", "hide_below=3").refusal()
+    run = conal(*arguments, "--anonymise", "--set", f"pseudonym_key={tmp_path / 'm' / 'k'}")
     assert "a key must stay secret" in run.refusal()
     assert not (tmp_path / "k").exists()
 
@@ -117,7 +129,7 @@ def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_pat
     run = conal(*arguments, "--out", tmp_path / "m", "--anonymise")
     assert run.code == 0
     assert "worker (a hidden name); kept the last" in run.err
-    refused = conal(*arguments, "--out", tmp_path / "n", "--anonymise", "--on-duplicate", "error")
+    refused = conal(*arguments, "--out", tmp_path / "n", "--anonymise", "--set", "on_duplicate=error")
     assert refused.code == 2
     assert "worker (a hidden name); remove them" in refused.err
     assert "annotators '…' and '…' differ only in case" in run.err
@@ -154,7 +166,7 @@ def test_pseudonyms_change_nothing_but_names(conal: Run, crowd: Crowd, tmp_path:
     people = [f"person {k}" for k in range(6)]
     path = secret_names(crowd, tmp_path, people)
     arguments = ("--features", crowd.features, "--method", "dl-mv", *SHORT)
-    assert conal("fit", path, "--out", tmp_path / "a", *arguments, "--anonymise", "--hide-below", 1).code == 0
+    assert conal("fit", path, "--out", tmp_path / "a", *arguments, "--anonymise", "--set", "hide_below=1").code == 0
     assert conal("fit", path, "--out", tmp_path / "b", *arguments).code == 0
     hidden, plain = (pv.read_csv(tmp_path / name / "annotators.csv").to_pydict() for name in "ab")
     assert sorted(hidden["num_examples_labeled"]) == sorted(plain["num_examples_labeled"])

@@ -1,4 +1,4 @@
-"""``conal fit --encoder`` and ``conal predict --encoder``: a model whose texts an encoder of the user's own reads."""
+"""``--set encoder=FOLDER``: a model whose texts an encoder of the user's own reads."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def files(tmp_path: Path) -> Path:
 def test_from_texts_by_an_encoder_to_predictions(conal: Run, files: Path) -> None:
     texts = files / "texts.csv"
     fit = ("fit", files / "labels.csv", "--text", texts, "--out", files / "m", "--epochs", 20)
-    done = conal(*fit, "--encoder", files / "tiny")
+    done = conal(*fit, "--set", f"encoder={files / 'tiny'}")
     assert done.code == 0, done.err
     for name in ("config.json", "text.json", "report.json", "report.html"):
         assert str(files) not in (files / "m" / name).read_text(encoding="utf-8"), name
-    assert "--encoder ENCODER" in (files / "m" / "report.json").read_text(encoding="utf-8")
+    assert "--set encoder=ENCODER" in (files / "m" / "report.json").read_text(encoding="utf-8")
     predict = ("predict", files / "m", texts, "--out", files / "p.csv")
     assert "needs its encoder 'tiny'" in conal(*predict).refusal()
     elsewhere = (files / "tiny").rename(files / "elsewhere")
-    done = conal(*predict, "--encoder", elsewhere)
+    done = conal(*predict, "--set", f"encoder={elsewhere}")
     assert done.code == 0, done.err
     table = pv.read_csv(files / "p.csv")
     assert table["label"].to_pylist() == [WORDS[k % 3] for k in range(N)]
@@ -59,12 +59,12 @@ def test_from_texts_by_an_encoder_to_predictions(conal: Run, files: Path) -> Non
 
 def test_new_texts_by_the_same_encoder(conal: Run, files: Path) -> None:
     fit = ("fit", files / "labels.csv", "--text", files / "texts.csv", "--out", files / "m", "--epochs", 10)
-    assert conal(*fit, "--encoder", files / "tiny", "--keep-data").code == 0
+    assert conal(*fit, "--set", f"encoder={files / 'tiny'}", "--keep-data").code == 0
     write_csv(files / "more.csv", ("task", "worker", "label"), [(N, w, "swim") for w in range(3)])
     write_csv(files / "new.csv", ("task", "text"), [(N, "swim the")])
     update = ("update", files / "m", files / "more.csv", "--text", files / "new.csv")
     assert "needs its encoder 'tiny'" in conal(*update).refusal()
-    done = conal(*update, "--encoder", files / "tiny")
+    done = conal(*update, "--set", f"encoder={files / 'tiny'}")
     assert done.code == 0, done.err
     assert package.load(files / "m").labels_[-1] == "swim"
 
@@ -72,11 +72,19 @@ def test_new_texts_by_the_same_encoder(conal: Run, files: Path) -> None:
 def test_an_encoder_that_cannot_be_used_is_refused(conal: Run, files: Path) -> None:
     fit = ("fit", files / "labels.csv", "--out", files / "m", "--epochs", 2)
     texts = ("--text", files / "texts.csv")
-    assert "there is no such folder" in conal(*fit, *texts, "--encoder", files / "absent").refusal()
+    assert "there is no such folder" in conal(*fit, *texts, "--set", f"encoder={files / 'absent'}").refusal()
     np.save(files / "x.npy", np.ones((N, 2)))
     features = ("--features", files / "x.npy")
-    assert "--features are trained on" in conal(*fit, *features, "--encoder", files / "tiny").refusal()
+    assert "--features are trained on" in conal(*fit, *features, "--set", f"encoder={files / 'tiny'}").refusal()
     assert not (files / "m").exists()
     assert conal(*fit, *texts).code == 0
-    predict = ("predict", files / "m", files / "texts.csv", "--out", files / "p.csv", "--encoder", files / "tiny")
+    predict = (
+        "predict",
+        files / "m",
+        files / "texts.csv",
+        "--out",
+        files / "p.csv",
+        "--set",
+        f"encoder={files / 'tiny'}",
+    )
     assert "was trained without an encoder" in conal(*predict).refusal()

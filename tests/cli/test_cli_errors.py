@@ -80,7 +80,7 @@ def test_missing_columns(refuse_fit: Refuse, tmp_path: Path, write: Write) -> No
     assert "--label-column" in message
     message = refuse_fit(labels=write(tmp_path / "l.csv", ("film", "ann", "bob"), [("m1", "x", "y")]))
     assert "no column for the task; it has 'film', 'ann', 'bob'" in message
-    assert "set --format wide and --task-column 'film'" in message
+    assert "pass --set format=wide and --task-column 'film'" in message
 
 
 @pytest.mark.parametrize("option", ["--task-column", "--worker-column", "--label-column"])
@@ -140,7 +140,7 @@ def test_csv_called_parquet(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) ->
     shutil.copy(crowd.labels, labels)
     message = refuse_fit(labels=labels)
     assert "l.parquet: cannot be read as parquet" in message
-    assert "--format" in message
+    assert "--set format=NAME" in message
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.parquet"])
@@ -163,7 +163,7 @@ def test_unknown_endings(refuse_fit: Refuse, tmp_path: Path) -> None:
     message = refuse_fit(features=tmp_path / "l.ods")
     assert "unknown kind of features '.ods'" in message
     assert ".npy" in message
-    assert "'excel'" in refuse_fit("--format", "excel")
+    assert "'excel'" in refuse_fit("--set", "format=excel")
 
 
 def test_rows_without_task_or_worker(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
@@ -198,7 +198,7 @@ def test_numeric_labels_and_classes_of_text(refuse_fit: Refuse, tmp_path: Path, 
 
 def test_repeated_pairs_if_they_are_errors(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "l.csv", HEADER, [*crowd.rows, *crowd.rows[:4]])
-    message = refuse_fit("--on-duplicate", "error", labels=labels)
+    message = refuse_fit("--set", "on_duplicate=error", labels=labels)
     assert f"l.csv: 4 rows repeat a (task, worker) pair, the first is task {crowd.rows[0][0]}, worker " in message
 
 
@@ -208,7 +208,7 @@ def test_text_in_another_encoding(refuse_fit: Refuse, crowd: Crowd, tmp_path: Pa
     assert "UTF-8" in refuse_fit(labels=tmp_path / "l.csv")
 
 
-@pytest.mark.parametrize(("mark", "advice"), [("\t", "--format tsv"), ("|", "commas")])
+@pytest.mark.parametrize(("mark", "advice"), [("\t", "--set format=tsv"), ("|", "commas")])
 def test_other_delimiters(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, mark: str, advice: str) -> None:
     text = crowd.labels.read_text(encoding="utf-8").replace(",", mark)
     (tmp_path / "l.csv").write_text(text, encoding="utf-8")
@@ -278,7 +278,7 @@ def test_numbered_tasks_under_another_name(refuse_fit: Refuse, crowd: Crowd, tmp
     told = "x.csv: column 'picture' has the tasks' ids, but is not called so; call the column of ids 'task'"
     assert told in refuse_fit(features=features)
     valid = write(tmp_path / "valid.csv", ("task", "label"), [(task, "x") for task in range(len(rows))])
-    assert told in refuse_fit("--valid-features", features, "--valid-labels", valid)
+    assert told in refuse_fit("--valid", features, "--valid-labels", valid)
 
 
 def test_features_that_are_no_table(refuse_fit: Refuse, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_tasks_without_features(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path
     np.save(tmp_path / "x.npy", crowd.x[:80])
     message = refuse_fit(features=tmp_path / "x.npy")
     assert "10 tasks have no features (row numbers run from 0 to 79): 80, 81, 82 and 7 more" in message
-    assert "--allow-missing" in message
+    assert "--set", "allow_missing=true" in message
     np.savez(tmp_path / "x.npz", X=crowd.x[4:], task=np.arange(4, 90))
     assert "4 tasks have no features: 0, 1, 2 and 1 more" in refuse_fit(features=tmp_path / "x.npz")
 
@@ -350,7 +350,7 @@ def test_free_text_as_a_label_is_a_warning_of_every_command(conal: Run, tmp_path
 
 def test_ids_that_have_nothing_in_common(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", X=crowd.x, task=np.array([f"img{k}" for k in range(90)]))
-    for option in ([], ["--allow-missing"]):
+    for option in ([], ["--set", "allow_missing=true"]):
         message = refuse_fit(*option, features=tmp_path / "x.npz")
         assert "no task id is among the feature ids: the tasks are 0, 1, 2 and 87 more" in message
         assert "'img0'" in message
@@ -416,18 +416,22 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         (("--set", "warmup_epochs=soon"), "warmup_epochs must be"),
         (("--set", "max_restarts=-1"), "max_restarts must be"),
         (("--epochs", 0), "epochs must be a whole number of at least 1 or 'auto', not 0"),
-        (("--batch-size", 0), "batch_size must be"),
-        (("--patience", 0), "patience must be"),
-        (("--lr", -1), "lr must be a finite number above 0, not -1"),
-        (("--lr", "nan"), "lr must be"),
-        (("--lr", "inf"), "lr must be"),
-        (("--scaling", "foo"), "scaling must be None or 'auto', 'robust', 'global', 'standard' or 'none', not 'foo'"),
-        (("--lr", "fast"), "'--lr'"),
-        (("--epochs", "1.5"), "'--epochs'"),
+        (("--set", "batch_size=0"), "batch_size must be"),
+        (("--set", "patience=0"), "patience must be"),
+        (("--set", "lr=-1"), "lr must be a finite number above 0, not -1"),
+        (("--set", "lr=nan"), "lr must be"),
+        (("--set", "lr=inf"), "lr must be"),
+        (
+            ("--set", "scaling=foo"),
+            "scaling must be None or 'auto', 'robust', 'global', 'standard' or 'none', not 'foo'",
+        ),
+        (("--set", "lr=fast"), "lr must be a finite number above 0, not 'fast'"),
+        (("--epochs", "1.5"), "epochs must be a whole number of at least 1 or 'auto', not 1.5"),
         (("--epochs", "many"), "epochs must be a whole number of at least 1 or 'auto', not 'many'"),
-        (("--seed", -1), "'--seed'"),
+        (("--seed", -1), "seed must be a whole number from 0 to below 2**63, not -1"),
+        (("--seed", "many"), "Invalid value for '--seed'"),
         (("--seed", 10**30), "seed"),
-        (("--on-duplicate", "maybe"), "'--on-duplicate'"),
+        (("--set", "on_duplicate=maybe"), "on_duplicate must be 'last', 'first' or 'error', not 'maybe'"),
         (("--no-such-option",), "--no-such-option"),
     ],
 )
@@ -472,20 +476,20 @@ def test_gold_labels_that_are_missing(refuse_fit: Refuse, crowd: Crowd, tmp_path
 
 
 def test_half_a_validation_set(refuse_fit: Refuse, crowd: Crowd) -> None:
-    assert "go together" in refuse_fit("--valid-features", crowd.features)
+    assert "go together" in refuse_fit("--valid", crowd.features)
     assert "go together" in refuse_fit("--valid-labels", crowd.labels)
 
 
 def test_validation_features_of_another_width(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
     np.save(tmp_path / "vx.npy", crowd.x[:, :3])
     labels = write(tmp_path / "vy.csv", ("task", "label"), list(enumerate(crowd.z)))
-    message = refuse_fit("--valid-features", tmp_path / "vx.npy", "--valid-labels", labels)
+    message = refuse_fit("--valid", tmp_path / "vx.npy", "--valid-labels", labels)
     assert "vx.npy: instances have shape (3,), the model was trained on (5,)" in message
 
 
 def test_validation_labels_of_unknown_classes(refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write) -> None:
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k, "cow" if k % 2 else "owl") for k in range(90)])
-    message = refuse_fit("--valid-features", crowd.features, "--valid-labels", labels)
+    message = refuse_fit("--valid", crowd.features, "--valid-labels", labels)
     assert "labels 'cow', 'owl' are not among the classes 'cat', 'dog', 'fish'" in message
 
 
@@ -494,7 +498,7 @@ def test_some_validation_labels_of_unknown_classes_count_as_errors(
 ) -> None:
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k, "cow" if k < 30 else crowd.z[k]) for k in range(90)])
     files = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 2)
-    run = conal(*files, "--valid-features", crowd.features, "--valid-labels", labels, "--json")
+    run = conal(*files, "--valid", crowd.features, "--valid-labels", labels, "--json")
     assert "30 labels have classes that no annotator used ('cow'); they count as errors" in run.err
     assert run.json()["best_score"] <= 60 / 90
 
@@ -503,7 +507,7 @@ def test_validation_labels_that_match_no_features(
     refuse_fit: Refuse, crowd: Crowd, tmp_path: Path, write: Write
 ) -> None:
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k + 1000, crowd.z[k]) for k in range(90)])
-    message = refuse_fit("--valid-features", crowd.features, "--valid-labels", labels)
+    message = refuse_fit("--valid", crowd.features, "--valid-labels", labels)
     assert "vy.csv: 90 feature rows have no label: 0, 1, 2 and 87 more" in message
 
 
@@ -512,7 +516,7 @@ def test_infinite_validation_features(refuse_fit: Refuse, crowd: Crowd, tmp_path
     x[2, 1] = np.inf
     np.save(tmp_path / "vx.npy", x)
     labels = write(tmp_path / "vy.csv", ("task", "label"), list(enumerate(crowd.z)))
-    message = refuse_fit("--valid-features", tmp_path / "vx.npy", "--valid-labels", labels)
+    message = refuse_fit("--valid", tmp_path / "vx.npy", "--valid-labels", labels)
     assert "vx.npy: inf in row 2, column 1" in message
 
 
@@ -649,7 +653,7 @@ def test_a_configuration_that_is_none(
 @pytest.mark.parametrize("method", ["conal", "xconal"])
 def test_training_that_diverges_is_a_failure(conal: Run, crowd: Crowd, tmp_path: Path, method: str) -> None:
     files = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 4)
-    run = conal(*files, "--method", method, "--lr", 1e30)
+    run = conal(*files, "--method", method, "--set", "lr=1e30")
     assert run.code == 1
     assert run.out == ""
     (line,) = run.err.splitlines()
@@ -664,14 +668,14 @@ def test_an_error_of_the_system_is_one_line(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    run = conal("simulate", "--out", tmp_path / "s", "--n-train", 20)
+    run = conal("simulate", "--out", tmp_path / "s", "--set", "n_train=20")
     assert (run.code, run.out) == (1, "")
     assert run.err == "error: [Errno 28] No space left on device\n"
 
 
 def test_a_parameter_has_one_value(refuse_fit: Refuse) -> None:
     message = refuse_fit("--epochs", 2, "--set", "epochs=3")
-    assert "--set epochs: is also set by --epochs; leave out one of the two" in message
+    assert "--set epochs: --epochs sets it too; leave out one of the two" in message
 
 
 def test_a_misspelt_parameter_is_guessed(refuse_fit: Refuse) -> None:

@@ -26,7 +26,7 @@ def test_a_model_becomes_a_program(conal: Run, model: Path, shared_crowd: Crowd,
         f"{out}: exists already; choose another place, or pass --overwrite"
         in conal("export", model, "--out", out).refusal()
     )
-    said = conal("export", model, "--to", "torch", "--out", out, "--overwrite", "--json").json()
+    said = conal("export", model, "--out", out, "--overwrite", "--json").json()
     assert (said["out"], said["format"], said["bytes"]) == (str(out), "torch", out.stat().st_size)
     assert (said["classes"], said["instance_shape"], said["method"]) == (["cat", "dog", "fish"], [5], "xconal")
     assert said["largest_difference"] <= 1e-5
@@ -42,8 +42,6 @@ def test_a_model_becomes_a_program(conal: Run, model: Path, shared_crowd: Crowd,
     ("arguments", "message"),
     [
         (["{model}", "--out", "{there}/m.zip"], "m.zip: has no known ending; export to='onnx' (.onnx) or"),
-        (["{model}", "--to", "tf", "--out", "{there}/m.onnx"], "there is no format 'tf'"),
-        (["{model}", "--to", "torch", "--out", "{there}/m.onnx"], "m.onnx: must end in .pt2 for export to torch"),
         (["{model}", "--out", "{model}/m.pt2"], "is inside the model folder, which is reserved for conal"),
         (["{there}/none", "--out", "{there}/m.pt2"], "none: no such model folder"),
         (["{model}", "--features-only", "--out", "{there}/m.pt2"], "--features-only is for models of texts"),

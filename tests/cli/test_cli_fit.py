@@ -291,7 +291,7 @@ def test_labels_come_in_several_formats(
     else:
         path = tmp_path / "labels.txt"
         pv.write_csv(table.rename_columns(["Bild", "WorkerId", "Urteil"]), path)
-        options = ["--format", "csv", "--label-column", "Urteil", "--task-column", "Bild"]
+        options = ["--set", "format=csv", "--label-column", "Urteil", "--task-column", "Bild"]
     out = tmp_path / "m"
     run = conal("fit", path, "--features", shared_crowd.features, "--out", out, "--epochs", 6, *options)
     assert run.code == 0, run.err
@@ -431,7 +431,7 @@ def test_repeated_pairs_keep_one_label(
         ("task", "worker", "label"),
         [(task, worker, other if kept == "last" else label), *crowd.rows[1:]],
     )
-    options = [] if rule is None else ["--on-duplicate", rule]
+    options = [] if rule is None else ["--set", f"on_duplicate={rule}"]
     end = ("--features", crowd.features, "--epochs", 3)
     run = conal("fit", repeated, *end, "--out", tmp_path / "r", *options)
     assert run.code == 0
@@ -444,7 +444,18 @@ def test_repeated_pairs_keep_one_label(
 def test_allow_missing_drops_and_counts(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     features = tmp_path / "x.npz"
     np.savez(features, X=crowd.x, task=np.arange(90) + 5)  # tasks 0-4 have no features, rows 90-94 no task
-    run = conal("fit", crowd.labels, "--features", features, "--out", tmp_path / "m", "--epochs", 2, "--allow-missing")
+    run = conal(
+        "fit",
+        crowd.labels,
+        "--features",
+        features,
+        "--out",
+        tmp_path / "m",
+        "--epochs",
+        2,
+        "--set",
+        "allow_missing=true",
+    )
     assert run.code == 0, run.err
     assert "warning: dropped: 5 tasks have no features: 0, 1, 2 and 2 more" in run.err
     assert pv.read_csv(tmp_path / "m" / "labels.csv")["task"].to_pylist() == list(range(5, 95))
@@ -474,7 +485,18 @@ def test_set_changes_parameters(conal: Run, crowd: Crowd, tmp_path: Path) -> Non
     options = [word for pair in settings for word in ("--set", pair)]
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 2)
     run = conal(
-        *arguments, "--method", "conal", *options, "--lr", 0.005, "--batch-size", 32, "--scaling", "none", "--seed", 3
+        *arguments,
+        "--method",
+        "conal",
+        *options,
+        "--set",
+        "lr=0.005",
+        "--set",
+        "batch_size=32",
+        "--set",
+        "scaling=none",
+        "--seed",
+        3,
     )
     assert run.code == 0, run.err
     found = parameters(tmp_path / "m")
@@ -533,7 +555,7 @@ def test_validation_labels_select_the_epoch(
     np.save(tmp_path / "vx.npy", crowd.x[:30])
     labels = write(tmp_path / "vy.csv", ("task", "label"), [(k, crowd.z[k]) for k in reversed(range(30))])
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 6)
-    run = conal(*arguments, "--valid-features", tmp_path / "vx.npy", "--valid-labels", labels)
+    run = conal(*arguments, "--valid", tmp_path / "vx.npy", "--valid-labels", labels)
     assert run.code == 0, run.err
     assert "by accuracy on the validation labels" in run.out
     found = metrics(tmp_path / "m")
@@ -550,14 +572,14 @@ def test_validation_labels_without_ids_go_by_row(
     np.save(tmp_path / "vx.npy", crowd.x[:30])
     labels = write(tmp_path / "vy.csv", ("truth",), [(name,) for name in crowd.z[:30]])
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 6)
-    assert conal(*arguments, "--valid-features", tmp_path / "vx.npy", "--valid-labels", labels).code == 0
+    assert conal(*arguments, "--valid", tmp_path / "vx.npy", "--valid-labels", labels).code == 0
     assert package.load(tmp_path / "m").score(crowd.x[:30], crowd.z[:30]) == metrics(tmp_path / "m")["best_score"]
 
 
 def test_patience_stops_early(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--epochs", 400)
-    assert "patience needs a score" in conal(*arguments, "--patience", 2).refusal()
-    run = conal(*arguments, "--patience", 2, "--lr", 0.05, "--method", "conal")
+    assert "patience needs a score" in conal(*arguments, "--set", "patience=2").refusal()
+    run = conal(*arguments, "--set", "patience=2", "--set", "lr=0.05", "--method", "conal")
     assert run.code == 0, run.err
     found = metrics(tmp_path / "m")
     assert found["epochs"] == found["best_epoch"] + 2 < 400

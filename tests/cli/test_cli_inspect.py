@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conal.parameters.reading import PLAIN_FORMATS
-
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
 
@@ -90,21 +88,21 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path, command: str)
         "convert": ("--out", tmp_path / "o.csv", "--to", "csv"),
     }
     for options, message in (
-        (("--format", "prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
-        (("--format", "prodgy"), "there is no format 'prodgy'; did you mean 'prodigy'?"),
+        (("--set", "format=prodigy"), "is not Prodigy JSONL: expected lines with '_input_hash'"),
+        (("--set", "format=prodgy"), "there is no format 'prodgy'; did you mean 'prodigy'?"),
         (("--question", "mood"), "there is no control 'mood'; it has 'kind'"),
         (("--worker-column", "w"), "--worker-column does not apply to Label Studio JSON"),
     ):
         assert message in conal(command, export, *rest[command], *options).refusal()
     export.write_text(export.read_text()[:-40])
-    assert "is not complete JSON" in conal(command, export, *rest[command], "--format", "label-studio").refusal()
+    assert "is not complete JSON" in conal(command, export, *rest[command], "--set", "format=label-studio").refusal()
     assert not (tmp_path / "o.csv").exists()
 
 
 def test_options_of_exports_have_no_meaning_for_plain_tables(conal: Run, crowd: Crowd) -> None:
     table = "does not apply to a table with one annotation per row; it takes --task-column, --worker-column, "
     assert f"--question {table}" in conal("inspect", crowd.labels, "--question", "x").refusal()
-    assert f"--keep-rejected {table}" in conal("inspect", crowd.labels, "--keep-rejected").refusal()
+    assert f"--set keep_rejected {table}" in conal("inspect", crowd.labels, "--set", "keep_rejected=true").refusal()
 
 
 def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
@@ -117,9 +115,8 @@ def test_fit_takes_exports_and_folders(conal: Run, crowd: Crowd, tmp_path: Path)
     assert conal("fit", folder, *options).json()["n_annotations"] == len(crowd.rows)
 
 
-def test_the_help_names_every_format(conal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    assert f"Input format (default: detected): {', '.join(PLAIN_FORMATS)}, argilla," in conal("inspect", "--help").out
+def test_an_unknown_format_is_told_the_known_ones(conal: Run, crowd: Crowd) -> None:
+    assert "Known: argilla, doccano" in conal("inspect", crowd.labels, "--set", "format=word").refusal()
 
 
 def test_blanks_around_a_class_are_visible(conal: Run, tmp_path: Path, write: Write) -> None:

@@ -139,7 +139,7 @@ def declined(tmp_path: Path) -> Path:
 
 def test_refused_answers_are_counted_and_observed(conal: Run, declined: Path, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("l.csv", "a.csv", "c.csv")]
-    options = ("--abstain", "no comment", "--annotators", paths[1], "--confusion", paths[2])
+    options = ("--set", "abstain=no comment", "--annotators", paths[1], "--confusion", paths[2])
     run = conal("aggregate", declined, "--out", paths[0], *options)
     assert run.code == 0, run.err
     assert "110 labels and 10 refused answers by 3 annotators" in run.out
@@ -156,19 +156,19 @@ def test_refused_answers_are_counted_and_observed(conal: Run, declined: Path, tm
 
 
 def test_inspect_says_who_declines(conal: Run, declined: Path) -> None:
-    out = conal("inspect", declined, "--abstain", "no comment").out
+    out = conal("inspect", declined, "--set", "abstain=no comment").out
     assert "refused answers:      10 (8.3 %): ann 10 of 40" in out
     assert conal("inspect", declined, "--json").json()["refused"] is None
 
 
 def test_words_that_mean_two_things_are_refused(conal: Run, declined: Path, tmp_path: Path) -> None:
-    options = ("--abstain", "no comment", "--missing", "no comment")
+    options = ("--set", "abstain=no comment", "--set", "missing=no comment")
     message = conal("aggregate", declined, "--out", tmp_path / "l.csv", *options).refusal()
     assert "'no comment' cannot be both missing and a refused answer" in message
 
 
 def test_the_report_tells_who_declines(conal: Run, declined: Path, tmp_path: Path) -> None:
-    options = ("--abstain", "no comment", "--report", tmp_path / "r")
+    options = ("--set", "abstain=no comment", "--report", tmp_path / "r")
     assert conal("aggregate", declined, "--out", tmp_path / "l.csv", *options).code == 0
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
     assert "Refused answers" in page

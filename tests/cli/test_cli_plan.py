@@ -61,7 +61,7 @@ def test_a_task_with_a_true_label_is_not_asked_about(conal: Run, crowd: Crowd, t
 
 def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
     out, curve = tmp_path / "plan.csv", tmp_path / "curve.csv"
-    run = conal("plan", model, "--budget", 12, "--out", out, "--curve", curve)
+    run = conal("plan", model, "--budget", 12, "--out", out, "--set", f"curve={curve}")
     assert "the model's belief, which is too high where annotators err alike" in run.out
     rows = pv.read_csv(out).to_pylist()
     people = pv.read_csv(model / "annotators.csv")["worker"].to_pylist()
@@ -92,13 +92,17 @@ def test_costs_limits_groups_and_experts(conal: Run, model: Path, tmp_path: Path
     assert len({row["ask"] for row in rows}) == len(rows) > 1  # everybody once
     costs = {name: 1 + k % 2 for k, name in enumerate(people)}
     assert all(row["cost"] == costs[row["ask"]] for row in rows)
-    by_group = ["--by", "group", "--annotator-info", info, "--overwrite"]
+    by_group = ["--set", "by=group", "--annotator-info", info, "--overwrite"]
     conal("plan", model, "--budget", 20, "--out", out, *by_group)
     assert {row["ask"] for row in pv.read_csv(out).to_pylist()} <= {"even", "odd"}
-    figures = conal("plan", model, "--budget", 20, "--out", out, "--expert-cost", 1, "--overwrite", "--json").json()
+    figures = conal(
+        "plan", model, "--budget", 20, "--out", out, "--set", "expert_cost=1", "--overwrite", "--json"
+    ).json()
     assert figures["n_expert_labels"] > 0
     assert figures["cost"] <= 20
-    assert "no groups" in conal("plan", model, "--budget", 9, "--out", tmp_path / "x.csv", "--by", "group").refusal()
+    assert (
+        "no groups" in conal("plan", model, "--budget", 9, "--out", tmp_path / "x.csv", "--set", "by=group").refusal()
+    )
 
 
 def test_a_plan_is_for_an_expert_or_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
@@ -106,8 +110,8 @@ def test_a_plan_is_for_an_expert_or_for_the_crowd(conal: Run, model: Path, tmp_p
     assert "pass --experts N" in conal("plan", model, "--out", out).refusal()
     assert "pass --experts N" in conal("plan", model, "--experts", 3, "--budget", 9, "--out", out).refusal()
     assert "budget must be" in conal("plan", model, "--budget", -1, "--out", out).refusal()
-    unused = conal("plan", model, "--experts", 3, "--expert-cost", 2, "--out", out)
-    assert "--expert-cost needs --budget" in unused.refusal()
+    unused = conal("plan", model, "--experts", 3, "--set", "expert_cost=2", "--out", out)
+    assert "expert_cost needs --budget" in unused.refusal()
     assert not out.exists()
 
 

@@ -124,7 +124,7 @@ def test_tasks_without_features_stop_or_are_left_out(conal: Run, project: Projec
     options = ("--features", tmp_path / "some.csv", "--out", tmp_path / "p.csv")
     predict = ("predict", project.feature_model, project.export, *options)
     assert "2 tasks have no features: 102, 101" in conal(*predict).refusal()
-    assert conal(*predict, "--allow-missing").code == 0
+    assert conal(*predict, "--set", "allow_missing=true").code == 0
     assert len(table(tmp_path / "p.csv")) == N - 2
 
 
@@ -266,7 +266,7 @@ def test_what_is_refused(conal: Run, project: Project, tmp_path: Path) -> None:
     assert "trained on texts" in conal(*with_text, "--features", project.features, *out).refusal()
     assert "trained on features" in conal(*with_features, project.export, "--text", project.export, *out).refusal()
     assert "is a table" in conal(*with_features, project.features, "--unlabelled", *out).refusal()
-    assert "apply to exports" in conal(*with_features, project.features, "--question", "kind", *out).refusal()
+    assert "applies to exports" in conal(*with_features, project.features, "--question", "kind", *out).refusal()
     assert "--new-tasks needs --to" in conal(*with_text, "--new-tasks", *out).refusal()
     assert "--to doccano writes .jsonl" in conal(*with_text, "--to", "doccano", *out).refusal()
     json_out = ("--to", "label-studio", "--out", tmp_path / "p.json")

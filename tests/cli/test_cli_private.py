@@ -1,4 +1,4 @@
-"""``conal aggregate --private`` and ``--min-labels``: what is written, and that nothing else is."""
+"""``conal aggregate --private`` and ``--set min_labels``: what is written, and that nothing else is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_exports_are_refused(conal: Run, gold: Path, tmp_path: Path) -> None:
     wide = tmp_path / "wide.csv"
     wide.write_text("task,ann,bob\n0,x,y\n1,y,y\n2,x,x\n", encoding="utf-8")
     given = ("--private", 1, "--true-labels", gold, "--out", tmp_path / "rel")
-    for more in ((), ("--format", "wide")):
+    for more in ((), ("--set", "format=wide")):
         message = conal("aggregate", wide, *given, *more).refusal()
         assert "--private takes tables with one label per row and matrices (csv, tsv, parquet, arrow, xlsx" in message
         assert "write such a table with conal convert" in message
@@ -45,7 +45,7 @@ def test_a_release_has_its_figures_and_no_name_or_task(
     teams = [(name, f"team {k % 2}") for k, name in enumerate(names.values())]
     info = write(tmp_path / "who.csv", ("worker", "group"), teams)
     out = tmp_path / "rel"
-    arguments = ("aggregate", labels, "--private", 50, "--max-labels", 40, "--true-labels", gold, "--out", out)
+    arguments = ("aggregate", labels, "--private", 50, "--set", "max_labels=40", "--true-labels", gold, "--out", out)
     first = conal(*arguments)
     assert (first.code, first.err) == (0, "")
     second = conal(*arguments, "--annotator-info", info, "--overwrite", "--json")
@@ -101,15 +101,15 @@ def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Pat
         ((*reference, "--annotators", tmp_path / "a.csv"), "--annotators cannot be used with --private"),
         ((*reference, "--confusion", tmp_path / "a.csv"), "--confusion cannot be used"),
         ((*reference, "--report", tmp_path / "r"), "--report cannot be used"),
-        ((*reference, "--seed", 1), "who knows the seed of the noise can take it away"),
+        ((*reference, "--set", "seed=1"), "--set cannot be used with --private"),
         ((*reference, "--method", "glad"), "--method cannot be used"),
         ((*reference, "--set", "prior=1"), "--set cannot be used"),
-        ((*reference, "--min-labels", 3), "no tables about annotators"),
+        ((*reference, "--set", "min_labels=3"), "no tables about annotators"),
     ]
     for more, problem in cases:
         assert problem in conal(*private, *more).refusal()
     common = ("aggregate", crowd.labels, "--out", tmp_path / "x.csv")
-    assert "--max-labels needs --private" in conal(*common, "--max-labels", 3).refusal()
+    assert "--set max_labels needs --private" in conal(*common, "--set", "max_labels=3").refusal()
     assert "--out is a folder" in conal(*common, "--private", 1, *reference).refusal()
     for epsilon in (0, 1e-320):
         assert "a number from 1e-09 to 100" in conal(*common, "--private", epsilon).refusal()
@@ -133,7 +133,7 @@ def test_annotators_with_few_labels_are_left_out(conal: Run, tmp_path: Path, wri
     full = pq.read_table(places["confusion"])
     assert "rare-name" in full["worker"].to_pylist()
     assert "rare-name" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert conal(*arguments, "--min-labels", 5, "--overwrite").code == 0
+    assert conal(*arguments, "--set", "min_labels=5", "--overwrite").code == 0
     for place in places.values():
         assert set(pq.read_table(place)["worker"].to_pylist()) == {"w0", "w1", "w2"}
     assert pq.read_table(places["annotators"])["num_examples_labeled"].to_pylist() == [25, 25, 25]
@@ -146,20 +146,20 @@ def test_annotators_with_few_labels_are_left_out(conal: Run, tmp_path: Path, wri
 @pytest.mark.parametrize("more", [("--save", "crowd"), ("--plan", "plan.csv", "--budget", 3)])
 def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_path: Path, more: tuple[Any, ...]) -> None:
     option, name, *rest = more
-    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--min-labels", 5)
+    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--set", "min_labels=5")
     refusal = conal(*arguments, option, tmp_path / name, *rest).refusal()
     assert f"{option} " in refusal
-    assert "--min-labels hides some annotators; leave out one of the two" in refusal
+    assert "min_labels hides some annotators; leave out one of the two" in refusal
     assert not (tmp_path / name).exists()
 
 
 def test_hiding_everybody_is_told(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--min-labels", 9999)
+    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--set", "min_labels=9999")
     run = conal(*arguments, "--annotators", tmp_path / "annotators.csv")
-    assert "--min-labels 9999: nobody has so many labels" in run.err
+    assert "min_labels=9999: nobody has so many labels" in run.err
     most = run.err.split("annotators; ")[1].split(" is the largest number that leaves somebody")[0]
     assert most.isdigit()
-    run = conal(*arguments[:-1], most, "--annotators", tmp_path / "annotators.csv", "--overwrite")
+    run = conal(*arguments[:-1], f"min_labels={most}", "--annotators", tmp_path / "annotators.csv", "--overwrite")
     assert "nobody" not in run.err
     assert len((tmp_path / "annotators.csv").read_text().splitlines()) > 1
     assert "nobody" not in conal(*arguments, "--overwrite").err  # no table about annotators is wanted

@@ -19,7 +19,7 @@ from helpers.processes import code_of, conal_here, fork
 def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small simulated crowd on disk."""
     monkeypatch.setattr(
-        sys, "argv", ["conal", "simulate", "--out", str(tmp_path / "sim"), "--n-train", "200", "--quiet"]
+        sys, "argv", ["conal", "simulate", "--out", str(tmp_path / "sim"), "--set", "n_train=200", "--quiet"]
     )
     with pytest.raises(SystemExit) as ended:
         main()
@@ -30,7 +30,7 @@ def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fit_in_terminal(crowd: Path, *options: str) -> str:
     """What ``conal fit`` writes to a terminal, without control sequences."""
     words = ["fit", crowd / "labels.csv", "--features", crowd / "features.npy", "--out", crowd.parent / "model"]
-    words += ["--valid-features", crowd / "valid_features.npy", "--valid-labels", crowd / "valid_labels.csv"]
+    words += ["--valid", crowd / "valid_features.npy", "--valid-labels", crowd / "valid_labels.csv"]
     ours, theirs = pty.openpty()
     act = partial(conal_here, *words, "--epochs", 30, *options)
     child = fork(act, Path(os.ttyname(theirs)), TERM="xterm", COLUMNS="120")

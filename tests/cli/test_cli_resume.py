@@ -49,7 +49,7 @@ def wait_for_checkpoint(process: Started, path: Path, epoch: int) -> None:
 
 def fit(crowd: Crowd, out: Path, *options: object) -> tuple[Any, ...]:
     files = ("fit", crowd.labels, "--features", crowd.features, "--out", out)
-    return (*files, "--method", "conal", "--lr", 0.003, *options)
+    return (*files, "--method", "conal", "--set", "lr=0.003", *options)
 
 
 def epochs_of(folder: Path) -> list[int]:
@@ -71,7 +71,7 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(
     assert reached >= 20
 
     kept = checkpoint.read_bytes()
-    refused = conal(*fit(shared_crowd, out, "--epochs", reached + 5, "--lr", 0.004, "--resume"))
+    refused = conal(*fit(shared_crowd, out, "--epochs", reached + 5, "--set", "lr=0.004", "--resume"))
     assert "m.checkpoint: was written with different lr; resume with the same settings" in refused.refusal()
     assert checkpoint.read_bytes() == kept
 
@@ -145,12 +145,12 @@ def test_a_method_that_plans_its_epochs_goes_on_with_the_same_plan(
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        (("--lr", 0.5), "lr"),
+        (("--set", "lr=0.5"), "lr"),
         (("--seed", 1), "seed"),
-        (("--batch-size", 16), "batch_size"),
+        (("--set", "batch_size=16"), "batch_size"),
         (("--set", "layer=row-stochastic"), "layer"),
         (("--set", "hidden=[64]"), "hidden"),
-        (("--scaling", "none"), "scaling"),
+        (("--set", "scaling=none"), "scaling"),
         (("--method", "dl-mv"), "method"),
     ],
 )
@@ -179,7 +179,7 @@ def test_another_way_to_select_the_epoch_is_not_resumed(
     conal: Run, shared_crowd: Crowd, tmp_path: Path, interrupted: Path, write: Callable[..., Path]
 ) -> None:
     labels = write(tmp_path / "vy.csv", ("task", "label"), list(enumerate(shared_crowd.z)))
-    valid = ("--valid-features", shared_crowd.features, "--valid-labels", labels)
+    valid = ("--valid", shared_crowd.features, "--valid-labels", labels)
     message = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 8, "--resume", *valid)).refusal()
     assert "m.checkpoint: was written with different " in message
     assert interrupted.exists()

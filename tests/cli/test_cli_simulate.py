@@ -14,9 +14,8 @@ import conal as package
 if TYPE_CHECKING:
     from cli.conftest import Run
 
-SMALL = (
-    "--n-train", 120, "--n-valid", 40, "--n-test", 30, "--n-classes", 3, "--n-features", 4, "--n-annotators", 8,
-)  # fmt: skip
+SIZES = ("n_train=120", "n_valid=40", "n_test=30", "n_classes=3", "n_features=4", "n_annotators=8")
+SMALL = [word for size in SIZES for word in ("--set", size)]
 FILES = {
     "labels.csv",
     "features.npy",
@@ -30,7 +29,7 @@ FILES = {
 
 def test_the_folder_holds_the_simulated_crowd(conal: Run, tmp_path: Path) -> None:
     out = tmp_path / "s"
-    run = conal("simulate", "--out", out, *SMALL, "--seed", 3)
+    run = conal("simulate", "--out", out, *SMALL, "--set", "seed=3")
     assert run.code == 0, run.err
     assert {path.name for path in out.iterdir()} == FILES
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
@@ -56,8 +55,8 @@ def test_the_folder_holds_the_simulated_crowd(conal: Run, tmp_path: Path) -> Non
 
 def test_simulate_fit_predict(conal: Run, tmp_path: Path) -> None:
     sim, out = tmp_path / "s", tmp_path / "m"
-    assert conal("simulate", "--out", sim, *SMALL, "--common-strength", 0.2, "--separation", 2).code == 0
-    valid = ("--valid-features", sim / "valid_features.npy", "--valid-labels", sim / "valid_labels.csv")
+    assert conal("simulate", "--out", sim, *SMALL, "--set", "common_strength=0.2", "--set", "separation=2").code == 0
+    valid = ("--valid", sim / "valid_features.npy", "--valid-labels", sim / "valid_labels.csv")
     fitted = conal("fit", sim / "labels.csv", "--features", sim / "features.npy", "--out", out, "--epochs", 8, *valid)
     assert fitted.code == 0, fitted.err
     assert conal("predict", out, sim / "test_features.npy", "--out", tmp_path / "p.csv").code == 0
@@ -70,7 +69,7 @@ def test_simulate_fit_predict(conal: Run, tmp_path: Path) -> None:
 
 def test_same_seed_same_files(conal: Run, tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        assert conal("simulate", "--out", tmp_path / name, *SMALL, "--seed", seed, "--quiet").code == 0
+        assert conal("simulate", "--out", tmp_path / name, *SMALL, "--set", f"seed={seed}", "--quiet").code == 0
     for name in ("labels.csv", "features.npy", "test_labels.csv"):
         a, b, c = ((tmp_path / folder / name).read_bytes() for folder in "abc")
         assert a == b != c
@@ -92,7 +91,7 @@ def test_quiet_says_nothing(conal: Run, tmp_path: Path) -> None:
 
 
 def test_no_validation_and_test_set_if_none_is_wanted(conal: Run, tmp_path: Path) -> None:
-    run = conal("simulate", "--out", tmp_path / "s", *SMALL, "--n-valid", 0, "--n-test", 0)
+    run = conal("simulate", "--out", tmp_path / "s", *SMALL, "--set", "n_valid=0", "--set", "n_test=0")
     assert run.code == 0, run.err
     assert {path.name for path in (tmp_path / "s").iterdir()} == {"labels.csv", "features.npy", "truth.npz"}
 
@@ -101,9 +100,9 @@ def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: 
     sim, mine = tmp_path / "s", tmp_path / "mine"
     assert conal("simulate", "--out", sim, *SMALL).code == 0
     before = (sim / "labels.csv").read_bytes()
-    assert "exists already" in conal("simulate", "--out", sim, *SMALL, "--seed", 1).refusal()
+    assert "exists already" in conal("simulate", "--out", sim, *SMALL, "--set", "seed=1").refusal()
     assert (sim / "labels.csv").read_bytes() == before
-    assert conal("simulate", "--out", sim, *SMALL, "--seed", 1, "--overwrite").code == 0
+    assert conal("simulate", "--out", sim, *SMALL, "--set", "seed=1", "--overwrite").code == 0
     assert (sim / "labels.csv").read_bytes() != before
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
@@ -115,20 +114,21 @@ def test_overwrite_replaces_a_simulation_and_nothing_else(conal: Run, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--n-classes", 1), "n_classes must be a whole number of at least 2, not 1"),
-        (("--n-classes", 0), "classes"),
-        (("--n-classes", -3), "classes"),
-        (("--n-train", 0), "n_train"),
-        (("--n-annotators", 0), "n_annotators must be a whole number of at least 1"),
-        (("--labels-per-instance", 50), "labels_per_instance must be at most n_annotators, 8, not 50"),
-        (("--common-strength", 1.5), "common_strength must be a number from 0 to 1, not 1.5"),
-        (("--proportion", "nan"), "proportion must be a number from 0 to 1, not nan"),
-        (("--separation", "nan"), "separation"),
-        (("--separation", "inf"), "separation"),
-        (("--embedding-dim", 0), "embedding_dim must be a whole number of at least 1"),
-        (("--common-type", "sideways"), "common_type must be 'asymmetric' or 'symmetric', not 'sideways'"),
-        (("--seed", -1), "--seed"),
-        (("--n-train", "many"), "--n-train"),
+        (("--set", "n_classes=1"), "n_classes must be a whole number of at least 2, not 1"),
+        (("--set", "n_classes=0"), "classes"),
+        (("--set", "n_classes=-3"), "classes"),
+        (("--set", "n_train=0"), "n_train"),
+        (("--set", "n_annotators=0"), "n_annotators must be a whole number of at least 1"),
+        (("--set", "labels_per_instance=50"), "labels_per_instance must be at most n_annotators, 8, not 50"),
+        (("--set", "common_strength=1.5"), "common_strength must be a number from 0 to 1, not 1.5"),
+        (("--set", "proportion=nan"), "proportion must be a number from 0 to 1, not 'nan'"),
+        (("--set", "separation=nan"), "separation"),
+        (("--set", "separation=inf"), "separation"),
+        (("--set", "embedding_dim=0"), "embedding_dim must be a whole number of at least 1"),
+        (("--set", "common_type=sideways"), "common_type must be 'asymmetric' or 'symmetric', not 'sideways'"),
+        (("--set", "seed=-1"), "seed must be a whole number of at least 0, not -1"),
+        (("--set", "n_train=many"), "n_train must be a whole number of at least 1, not 'many'"),
+        (("--set", "speed=3"), "--set speed: there is no such setting; known are n_train, n_valid"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(
@@ -140,13 +140,13 @@ def test_settings_that_cannot_be_meant_are_refused(
 
 def test_files_of_the_user_are_never_deleted(conal: Run, tmp_path: Path) -> None:
     place = tmp_path / "crowd"
-    small = ("--n-train", 20, "--n-valid", 5, "--n-test", 5, "--out", place)
+    small = ("--set", "n_train=20", "--set", "n_valid=5", "--set", "n_test=5", "--out", place)
     assert conal("simulate", *small).code == 0
     (place / "notes.txt").write_text("mine")
     assert "contains 'notes.txt', which conal did not write" in conal("simulate", *small, "--overwrite").refusal()
     assert (place / "notes.txt").read_text() == "mine"
     (place / "notes.txt").unlink()
-    assert conal("simulate", *small, "--overwrite", "--seed", 1).code == 0
+    assert conal("simulate", *small, "--overwrite", "--set", "seed=1").code == 0
 
 
 def test_overwriting_deletes_no_files_of_the_user(conal: Run, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_overwriting_deletes_no_files_of_the_user(conal: Run, tmp_path: Path) ->
 
 def test_families_come_with_a_table_of_annotators(conal: Run, tmp_path: Path) -> None:
     out = tmp_path / "s"
-    assert conal("simulate", "--out", out, *SMALL, "--families", 2).code == 0
+    assert conal("simulate", "--out", out, *SMALL, "--set", "families=2").code == 0
     assert {path.name for path in out.iterdir()} == FILES | {"annotators.csv"}
     assert pv.read_csv(out / "annotators.csv").to_pydict() == {
         "worker": list(range(8)),

@@ -97,7 +97,7 @@ def test_the_command_is_the_library(conal: Run, export: Export, tmp_path: Path) 
 def test_labels_and_texts_in_one_file(conal: Run, export: Export, tmp_path: Path) -> None:
     assert conal(*fit(export.labels, "--text", export.text)).code == 0
     apart = package.load(tmp_path / "m").probas_
-    named = ("--text", export.both, "--text-column", "remark", "--overwrite")
+    named = ("--text", export.both, "--set", "text_column=remark", "--overwrite")
     assert conal(*fit(export.both, *named)).code == 0
     np.testing.assert_array_equal(package.load(tmp_path / "m").probas_, apart)
 
@@ -162,7 +162,7 @@ def test_true_labels_and_texts(conal: Run, export: Export, tmp_path: Path) -> No
 def test_validation_texts_select_the_epoch(conal: Run, export: Export, tmp_path: Path) -> None:
     texts = write(tmp_path / "vt.csv", ("task", "sentence"), [(k, w) for k, w in enumerate(WORDS)])
     labels = write(tmp_path / "vl.csv", ("task", "label"), list(enumerate(CLASSES)))
-    options = ("--text", export.text, "--valid-text", texts, "--valid-labels", labels, "--method", "conal", "--json")
+    options = ("--text", export.text, "--valid", texts, "--valid-labels", labels, "--method", "conal", "--json")
     assert conal(*fit(export.labels, *options)).json()["selection"] == "validation_accuracy"
 
 
@@ -185,20 +185,19 @@ def refusal(conal: Run, export: Export, *options: object) -> str:
 def test_what_does_not_go_together(conal: Run, export: Export) -> None:
     text = ("--text", export.text)
     assert "pass either --features or --text" in refusal(conal, export)
-    assert "--text-column and --valid-text need --text" in refusal(
-        conal, export, "--features", export.text, "--text-column", "x"
+    assert "--set text_column needs --text" in refusal(
+        conal, export, "--features", export.text, "--set", "text_column=x"
     )
-    assert "--valid-text" in refusal(conal, export, *text, "--valid-features", export.text)
-    assert "--valid-text and --valid-labels go together" in refusal(conal, export, *text, "--valid-text", export.text)
+    assert "--valid and --valid-labels go together" in refusal(conal, export, *text, "--valid", export.text)
     assert "no such file" in refusal(conal, export, "--text", "nowhere.csv")
 
 
 def test_the_columns_are_listed_where_none_is_a_text(conal: Run, export: Export) -> None:
     message = refusal(conal, export, "--text", export.labels)
     assert "no column for the text; it has 'task', 'worker', 'label'" in message
-    assert "--text-column" in message
+    assert "--set text_column=NAME" in message
     assert "no column 'remark'; it has 'id', 'sentence'" in refusal(
-        conal, export, "--text", export.text, "--text-column", "remark"
+        conal, export, "--text", export.text, "--set", "text_column=remark"
     )
 
 
@@ -211,7 +210,7 @@ def test_tasks_without_a_text(conal: Run, export: Export, tmp_path: Path) -> Non
     rows = [(f"t{k}", text) for k, text in enumerate(export.texts) if k != 7]
     path = write(tmp_path / "s.csv", ("task", "text"), [*rows, ("spare", "purr meow unlabelled")])
     assert "1 tasks have no features: 't7'" in refusal(conal, export, "--text", path)
-    done = conal(*fit(export.labels, "--text", path, "--allow-missing"))
+    done = conal(*fit(export.labels, "--text", path, "--set", "allow_missing=true"))
     assert done.code == 0
     assert "dropped: 1 tasks have no features: 't7'" in done.err
 
@@ -224,6 +223,6 @@ def test_models_know_what_they_take(conal: Run, export: Export, tmp_path: Path) 
     assert "no column for the text" in conal("predict", tmp_path / "m", export.labels, *place).refusal()
     features = write(tmp_path / "f.csv", ("task", "f"), [(f"t{k}", k) for k in range(N)])
     assert conal(*fit(export.labels, "--features", features, "--overwrite")).code == 0
-    message = conal("predict", tmp_path / "m", features, *place, "--text-column", "text").refusal()
+    message = conal("predict", tmp_path / "m", features, *place, "--set", "text_column=text").refusal()
     assert "trained on features, not on texts" in message
     assert not (tmp_path / "p.csv").exists()

@@ -61,8 +61,8 @@ def test_the_command_says_how_long_refits_take(conal: Run, crowd: Crowd, write: 
     fit = ["fit", crowd.labels, "--features", crowd.features, "--true-labels", gold, "--epochs", 2, "--no-report"]
     done = conal(*fit, "--out", tmp_path / "m")
     assert done.code == 0
-    assert re.search(r"measuring by true labels: 5 further fits, about \d+ s; --refits 0 leaves them out", done.err)
-    for more in (["--refits", 0], ["--quiet"]):
+    assert re.search(r"measuring by true labels: 5 further fits, about \d+ s; --set refits=0 leaves them out", done.err)
+    for more in (["--set", "refits=0"], ["--quiet"]):
         done = conal(*fit, "--out", tmp_path / "m", "--overwrite", *more)
         assert done.code == 0
         assert "further fits" not in done.err
@@ -179,10 +179,10 @@ def test_tasks_with_enough_labels_are_believed_or_measured(conal: Run, write: Wr
     conal("aggregate", labels, *about)
     assert (
         "the model believes in theirs with a probability of at least 0.9"
-        in conal("update", tmp_path / "crowd", new, "--enough", 0.9).out
+        in conal("update", tmp_path / "crowd", new, "--set", "enough=0.9").out
     )
     assert set(column(tmp_path / "crowd" / "enough_labels.csv", "basis")) == {"belief"}
     conal("aggregate", labels, *about, "--true-labels", gold)
-    found = conal("update", tmp_path / "crowd", new, "--enough", 0.9, "--json").json()
+    found = conal("update", tmp_path / "crowd", new, "--set", "enough=0.9", "--json").json()
     assert found["enough_measured"]["n_gold"] >= 10
     assert found["enough_measured"]["high"] < 0.9

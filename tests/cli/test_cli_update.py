@@ -98,7 +98,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Crowd]:
     old, new = split(crowd, folder)
     run_line(
         f"conal fit {old} --features {crowd.features} --out {folder / 'model'} --epochs 10 --keep-data --quiet "
-        "--no-report --allow-missing"
+        "--no-report --set allow_missing=true"
     )
     return folder / "model", new, crowd
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_updated_is_refused_and_stays(
     assert "1 tasks are new (999); pass their features" in conal("update", folder, unknown).refusal()
     assert "have no features: 999" in conal("update", folder, unknown, "--features", crowd.features).refusal()
     assert "trained on features" in conal("update", folder, new, "--text", new).refusal()
-    assert "enough (--enough) must be" in conal("update", folder, new, "--enough", 1.5).refusal()
+    assert "enough (--enough) must be" in conal("update", folder, new, "--set", "enough=1.5").refusal()
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     both = conal("fit", new, "--features", crowd.features, "--out", tmp_path / "m", "--keep-data", "--anonymise")
     assert "leave out one" in both.refusal()

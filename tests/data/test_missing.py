@@ -21,7 +21,7 @@ from conal.report.inspection import inspect_file
 
 TASKS, WORKERS = ["t1", "t2", "t3", "t4"], ["a", "b", "a", "b"]
 TOLD = "dropped 2 rows without a label (1 'NA', 1 empty or NaN)"
-REMEDY = "if 'NA' is a class, set missing='' (--missing '')"
+REMEDY = "if 'NA' is a class, pass missing='' (--set missing=)"
 
 
 def table_of(labels: list[Any]) -> dict[str, list[Any]]:
@@ -159,8 +159,8 @@ def test_minus_one_among_texts_of_a_wide_table_is_told(tmp_path: Path) -> None:
     with pytest.warns(DataWarning) as caught:
         found = read_annotations(path, format="wide")
     assert [str(entry.message) for entry in caught] == [
-        f"{path}: dropped 3 cells without a label (2 '-1', 1 'NA'); if '-1' or 'NA' is a class, set missing='' "
-        "(--missing '')",
+        f"{path}: dropped 3 cells without a label (2 '-1', 1 'NA'); if '-1' or 'NA' is a class, pass missing='' "
+        "(--set missing=)",
         f"{path} (a wide table (cleanlab's labels_multiannotator)): left out 1 tasks without a label",
     ]
     assert found.classes.tolist() == ["cat", "dog"]
@@ -291,7 +291,7 @@ def test_ids_of_a_matrix_are_names_that_files_can_contain(ids: dict[str, Any]) -
 def test_minus_one_beside_empty_cells_is_told(empty: Any) -> None:
     """Where empty cells say "not annotated", -1 and 1 are two classes."""
     matrix = [[1, -1, empty], [-1, empty, 1], [1, 1, 0]]
-    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, set missing='' \(--missing ''\)"
+    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, pass missing='' \(--set missing=\)"
     with pytest.warns(DataWarning, match=f"^matrix: {told}$"):
         assert Annotations.from_matrix(matrix).classes.tolist() == [0, 1]
     for options in ({"missing": ""}, {"classes": [-1, 0, 1]}):
@@ -302,7 +302,7 @@ def test_minus_one_beside_empty_cells_is_told(empty: Any) -> None:
 def test_minus_one_beside_other_negative_labels_is_told(tmp_path: Path) -> None:
     """On a scale from -2 to 2 it is a class."""
     (tmp_path / "scale.csv").write_text("task,a,b\nt1,-2,-1\nt2,2,0\nt3,-1,1\n")
-    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, set missing='' \(--missing ''\)"
+    told = r"dropped 2 cells without a label \(2 -1\); if -1 is a class, pass missing='' \(--set missing=\)"
     with pytest.warns(DataWarning, match=told):
         found = read_annotations(tmp_path / "scale.csv", format="wide")
     assert found.classes.tolist() == [-2, 0, 1, 2]
@@ -319,6 +319,6 @@ def test_errors_of_excel_are_no_classes(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.{ending}"
     frame = pd.DataFrame(rows, columns=["task", "worker", "label"])
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_excel(path, index=False)
-    with pytest.warns(DataWarning, match=r"dropped 9 rows without a label \(.*1 '#DIV/0!'.*--missing ''"):
+    with pytest.warns(DataWarning, match=r"dropped 9 rows without a label \(.*1 '#DIV/0!'.*--set missing="):
         assert read_annotations(path).classes.tolist() == ["no", "yes"]
     assert "#REF!" in read_annotations(path, missing="").classes.tolist()

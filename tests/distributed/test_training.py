@@ -91,7 +91,7 @@ def crowd_files(tmp_path: Path) -> list[object]:
     np.save(tmp_path / "x.npy", (np.eye(3)[z] + 0.5 * rng.standard_normal((60, 3))).astype(np.float32))
     rows = [f"{i},{r},{z[i] if rng.random() < 0.8 else rng.integers(3)}" for i in range(60) for r in range(4)]
     (tmp_path / "labels.csv").write_text("\n".join(["task,worker,label", *rows]), encoding="utf-8")
-    return ["fit", tmp_path / "labels.csv", "--features", tmp_path / "x.npy", "--lr", 0.003, "--method", "conal"]
+    return ["fit", tmp_path / "labels.csv", "--features", tmp_path / "x.npy", "--set", "lr=0.003", "--method", "conal"]
 
 
 def test_a_dead_worker_ends_the_other_and_the_checkpoint_goes_on(tmp_path: Path, crowd_files: list[object]) -> None:

@@ -17,7 +17,7 @@ __all__ = ["CASES", "say_error"]
 
 LABELS = "task,worker,label\n1,a,cat\n1,b,dog\n2,a,cat\n2,b,cat\n3,a,dog\n3,b,dog\n"
 FEATURES = "task,x,y\n1,0.5,1\n2,1.5,0\n3,2.5,1\n"
-LISTS = re.compile(r"( Known:| \(Possible options:|; set it with --format:| use \.).*")
+LISTS = re.compile(r"( Known:| \(Possible options:|; set it with --set format=NAME:| use \.).*")
 """Lists of names at the end of a message, which grow with every method, format or option."""
 Files = dict[str, str]
 CASES: dict[str, tuple[str, Files]] = {
@@ -38,8 +38,8 @@ CASES: dict[str, tuple[str, Files]] = {
     "two-answers": ("conal aggregate l.csv --out o.csv", {"l.csv": LABELS + "1,a,dog\n"}),
     "one-class": ("conal aggregate l.csv --out o.csv", {"l.csv": "task,worker,label\n1,a,x\n2,a,x\n"}),
     "no-labels": ("conal aggregate l.csv --out o.csv", {"l.csv": "task,worker,label\n1,a,\n2,a,\n"}),
-    "wrong-format": ("conal inspect l.csv --format label-studio", {"l.csv": LABELS}),
-    "unknown-format": ("conal inspect l.csv --format nothing", {"l.csv": LABELS}),
+    "wrong-format": ("conal inspect l.csv --set format=label-studio", {"l.csv": LABELS}),
+    "unknown-format": ("conal inspect l.csv --set format=nothing", {"l.csv": LABELS}),
     # outputs
     "output-exists": ("conal aggregate l.csv --out l.csv", {"l.csv": LABELS}),
     "output-suffix": ("conal aggregate l.csv --out o.docx", {"l.csv": LABELS}),
@@ -55,13 +55,13 @@ CASES: dict[str, tuple[str, Files]] = {
     "unknown-setting": ("conal aggregate l.csv --out o.csv --set speed=1", {"l.csv": LABELS}),
     "bad-setting": ("conal aggregate l.csv --out o.csv --set n_iter=-1", {"l.csv": LABELS}),
     "malformed-setting": ("conal aggregate l.csv --out o.csv --set n_iter", {"l.csv": LABELS}),
-    "negative-lr": ("conal fit l.csv --features f.csv --out m --lr -1", {"l.csv": LABELS, "f.csv": FEATURES}),
-    "word-lr": ("conal fit l.csv --features f.csv --out m --lr fast", {"l.csv": LABELS, "f.csv": FEATURES}),
+    "negative-lr": ("conal fit l.csv --features f.csv --out m --set lr=-1", {"l.csv": LABELS, "f.csv": FEATURES}),
+    "word-lr": ("conal fit l.csv --features f.csv --out m --set lr=fast", {"l.csv": LABELS, "f.csv": FEATURES}),
     "zero-epochs": ("conal fit l.csv --features f.csv --out m --epochs 0", {"l.csv": LABELS, "f.csv": FEATURES}),
     "bad-dropout": ("conal fit l.csv --features f.csv --out m --set dropout=1.5", {"l.csv": LABELS, "f.csv": FEATURES}),
     "bad-hidden": ("conal fit l.csv --features f.csv --out m --set hidden=0", {"l.csv": LABELS, "f.csv": FEATURES}),
     "bad-seed": ("conal fit l.csv --features f.csv --out m --seed -1", {"l.csv": LABELS, "f.csv": FEATURES}),
-    "bad-scaling": ("conal fit l.csv --features f.csv --out m --scaling big", {"l.csv": LABELS, "f.csv": FEATURES}),
+    "bad-scaling": ("conal fit l.csv --features f.csv --out m --set scaling=big", {"l.csv": LABELS, "f.csv": FEATURES}),
     "bad-holdout": ("conal fit l.csv --features f.csv --out m --set holdout=2", {"l.csv": LABELS, "f.csv": FEATURES}),
     "no-features": ("conal fit l.csv --out m", {"l.csv": LABELS}),
     "bad-epsilon": ("conal aggregate l.csv --out o.csv --private 0", {"l.csv": LABELS}),
@@ -117,11 +117,11 @@ CASES: dict[str, tuple[str, Files]] = {
     "damaged-model": ("conal predict m f.csv --out p.csv", {"f.csv": FEATURES, "m/config.json": "{"}),
     "report-of-nothing": ("conal report m", {"m/x.txt": ""}),
     "update-of-nothing": ("conal update m l.csv", {"l.csv": LABELS}),
-    "export-of-nothing": ("conal export m --to onnx --out m.onnx", {}),
+    "export-of-nothing": ("conal export m --out m.onnx", {}),
     "plan-of-nothing": ("conal plan m --budget 5 --out p.csv", {}),
     # generator
-    "bad-proportion": ("conal simulate --out s --proportion 2", {}),
-    "one-simulated-class": ("conal simulate --out s --n-classes 1", {}),
+    "bad-proportion": ("conal simulate --out s --set proportion=2", {}),
+    "one-simulated-class": ("conal simulate --out s --set n_classes=1", {}),
 }
 
 

@@ -54,9 +54,9 @@ def test_text_is_the_first_choice_among_usual_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "options", "message"),
     [
-        (("task", "gist"), {}, r"no column for the text; it has 'task', 'gist'.*--text-column"),
+        (("task", "gist"), {}, r"no column for the text; it has 'task', 'gist'.*--set text_column=NAME"),
         (("task", "gist"), {"text": "body"}, "no column 'body'; it has 'task', 'gist'"),
-        (("body", "content"), {}, "'body', 'content' could all be the text; choose one with .*--text-column"),
+        (("body", "content"), {}, "'body', 'content' could all be the text; choose one with .*--set text_column=NAME"),
     ],
 )
 def test_columns_that_are_not_there(header: tuple[str, str], options: Any, message: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conal import Annotations
 from conal.errors import InputError
 from conal.io import AnnotationFile, ReadOptions, import_file, platforms, read_annotations
-from conal.parameters import Option, anything, parameter
+from conal.parameters import anything, parameter
 from conal.parameters.reading import GeneralOptions
 from conal.report.inspection import inspect_file
 
@@ -86,7 +86,7 @@ def test_a_new_option_is_declared_and_used_and_nothing_else(export: Path, table:
     """It is a keyword of its own, refused where it has no meaning, and reaches the reader that takes it."""
 
     class More(ReadOptions):
-        batch: str | None = parameter(default=None, must_be=anything(), help="Batch.", option=Option("--batch-name"))
+        batch: str | None = parameter(default=None, must_be=anything(), help="Batch.", flag="--batch-name")
 
     with pytest.raises(InputError, match=r"batch= \(--batch-name\) does not apply to MTurk batch CSV; it takes"):
         import_file(export, More(batch="b"))
@@ -103,5 +103,5 @@ def test_plain_files_refuse_options_of_platforms(tmp_path: Path, name: str) -> N
         path.write_text("task,worker,label\nt,w,x\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"question= \(--question\) does not apply to a (matrix|table)"):
         read_annotations(path, question="kind")
-    with pytest.raises(InputError, match=r"keep_rejected= \(--keep-rejected\) does not apply to a (matrix|table)"):
+    with pytest.raises(InputError, match=r"keep_rejected= \(--set keep_rejected\) does not apply to a (matrix|table)"):
         read_annotations(path, keep_rejected=True)

@@ -15,7 +15,7 @@ from conal.estimator.classifier import CrowdClassifier
 from conal.methods import Batch, CrowdMethod, Problem
 from conal.methods.base import methods, register
 from conal.methods.cross_conal import CrossCoNALMethod
-from conal.parameters import Option, Parameter, number, parameter
+from conal.parameters import Parameter, number, parameter
 from conal.parameters.training import ClassifierParameters
 
 PROBLEM = Problem((2,), 2, 1, 1, torch.tensor([1]))
@@ -73,7 +73,7 @@ def test_declarations_without_effect_are_told_to_the_author() -> None:
     with pytest.raises(TypeError, match=r"Wrong\.width: only parameters of every classifier have an option"):
 
         class Wrong(CrowdMethod):
-            width: float = parameter(default=1.0, must_be=number(), help="Width.", option=Option())
+            width: float = parameter(default=1.0, must_be=number(), help="Width.", flag="--width")
 
     with pytest.raises(TypeError, match=r"Unknown\.uses: 'width' is not a parameter of every classifier"):
 

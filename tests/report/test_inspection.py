@@ -67,7 +67,7 @@ def test_what_was_said_while_reading_is_a_problem(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.csv", HEADER, "t1,a,x", "t1,a,X", "t1,b,", "t2,a,x", "t2,b,x")
     found = {entry["problem"]: entry["remedy"] for entry in inspect_file(path)["problems"]}
     (repeated,) = [problem for problem in found if "repeat a (task, worker) pair" in problem]
-    assert "--on-duplicate" in found[repeated]
+    assert "--set on_duplicate=first" in found[repeated]
     assert any("differ only in case" in problem for problem in found)
     assert any("dropped 1 rows without a label" in problem for problem in found)
 
@@ -98,7 +98,7 @@ def test_what_was_left_out_is_a_problem() -> None:
     facts = crowd_of([[0, 1], [1, 1]], dropped={"with several answers": 3, "rejected by the requester": 1})
     found = {entry["problem"]: entry["remedy"] for entry in facts["problems"]}
     assert "one choice" in found["left out: 3 with several answers"]
-    assert found["left out: 1 rejected by the requester"] == "keep them with --keep-rejected"
+    assert found["left out: 1 rejected by the requester"] == "keep them with --set keep_rejected=true"
     assert facts["dropped"] == {"with several answers": 3, "rejected by the requester": 1}
 
 

@@ -225,7 +225,7 @@ def test_models_that_may_replace_people_are_named() -> None:
     assert "with a handicap of 0.2 for people" in sentence
     page = render(found.report | {"model": model_section()})
     assert "May models replace people?" in page
-    assert "People have a handicap of 0.2 (--handicap)" in page
+    assert "People have a handicap of 0.2 (--set handicap)" in page
 
 
 def test_the_handicap_of_people_can_be_set() -> None:

@@ -74,7 +74,7 @@ def test_a_stored_model_takes_its_own_encoder_wherever_it_lies_and_no_other(tmp_
     tensors, document = made.state()
     assert str(tmp_path) not in str(document)
     restored = EncodedTexts.from_state(tensors, document)
-    with pytest.raises(InputError, match=r"needs its encoder 'encoder'.*--encoder DIR"):
+    with pytest.raises(InputError, match=r"needs its encoder 'encoder'.*--set encoder=DIR"):
         restored.transform(["purr"])
     moved = folder.rename(tmp_path / "moved")
     np.testing.assert_array_equal(

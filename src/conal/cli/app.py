@@ -21,7 +21,6 @@ from conal.cli.demo import demo
 from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.inspect import inspect
-from conal.cli.options import with_groups
 from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report
@@ -29,8 +28,6 @@ from conal.cli.simulate import simulate
 from conal.cli.terminal import say, with_flags
 from conal.cli.update import update
 from conal.errors import ConalError, InputError
-
-__all__ = ["app", "main"]
 
 UsageProblem: Any = typer.BadParameter.__mro__[2]
 """Base class of the errors that Typer raises for bad usage: Click's ClickException, which newer versions include."""
@@ -43,20 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    aggregate,
-    convert,
-    demo,
-    export,
-    fit,
-    inspect,
-    plan,
-    predict,
-    report,
-    simulate,
-    update,
-):
-    app.command()(with_groups(command))
+for command in (aggregate, convert, demo, export, fit, inspect, plan, predict, report, simulate, update):
+    app.command()(command)
 
 
 def _show_version(asked: bool) -> None:
@@ -84,7 +69,7 @@ def main() -> None:
 
     The exit code is 0, 2 for bad usage or input, 1 for failure, 130 when interrupted, and 143 when terminated.
     """
-    _escape_what_the_terminal_cannot_show()
+    _make_output_encodable()
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", category=UserWarning)
     try:
@@ -100,7 +85,7 @@ def main() -> None:
     except UsageProblem as error:
         _fail(_usage_line(error), error.exit_code)
     except OSError as error:
-        _give_up_output()
+        _discard_broken_stdout()
         _fail(f"error: {_one_line(error)}", 1)
     except ModuleNotFoundError as error:
         _fail(_missing_line(error), 1)
@@ -143,7 +128,7 @@ def _terminable() -> Iterator[None]:
             raise Terminated
 
 
-def _escape_what_the_terminal_cannot_show() -> None:
+def _make_output_encodable() -> None:
     """A terminal of few characters must not end a command whose files are written."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -169,7 +154,7 @@ def _one_line(message: object) -> str:
     return with_flags(" ".join(line.strip() for line in str(message).splitlines()))
 
 
-def _give_up_output() -> None:
+def _discard_broken_stdout() -> None:
     """If standard output cannot be written, to a full disk say, Python must not try it again at its end."""
     try:
         sys.stdout.flush()

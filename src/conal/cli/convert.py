@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from conal.cli import options
 from conal.cli.inputs import check_results
-from conal.cli.options import AsJson, Labels, Overwrite, Quiet, Reading, emit, file_summaries
 from conal.errors import InputError
+from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile
     from conal.io.platform_files import Prelabels
 
-__all__ = ["convert"]
 
+SETTINGS = options.settable(ReadOptions, also=("classes", "ordinal"))
 ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".pq")}
 """File name endings of tables."""
 
 
 def convert(
     *,
-    labels: Labels,
+    labels: options.Labels,
     to: Annotated[
         Literal["csv", "parquet", "crowd-kit", "label-studio", "argilla", "doccano"],
         typer.Option(
@@ -45,20 +46,24 @@ def convert(
         Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")
     ] = None,
     no_annotations: Annotated[
-        bool, typer.Option("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
+        bool, options.on_off("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
     ] = False,
     new_tasks: Annotated[
         bool,
-        typer.Option(
+        options.on_off(
             "--new-tasks",
             help="Write whole tasks, for a project without them, also if the labels are an export of that platform. "
             "By default, --labels then writes predictions for the tasks of that project.",
         ),
     ] = False,
-    reading: Reading,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    task_column: options.TaskColumn = None,
+    worker_column: options.WorkerColumn = None,
+    label_column: options.LabelColumn = None,
+    question: options.Question = None,
 ) -> None:
     """Convert any annotation files that conal reads to a table, or to tasks or predictions for an annotation platform.
 
@@ -71,6 +76,11 @@ def convert(
     """
     from conal.io import import_file
 
+    given = options.parse_settings(settings)
+    reading = options.taken(
+        ReadOptions, given, task=task_column, worker=worker_column, label=label_column, question=question
+    )
+    options.refuse_unknown(given, SETTINGS)
     _check(to, out, with_tasks=inferred is not None or no_annotations or new_tasks)
     check_results(files=[out], tables=[gold_out], sources=[*labels, inferred], overwrite=overwrite)
     file = import_file(labels, reading)
@@ -87,11 +97,11 @@ def convert(
     files = file.contributions()
     lines = [
         f"{file.title}: {crowd.n_annotations:,} labels by {crowd.n_annotators:,} annotators on {crowd.n_tasks:,} tasks",
-        *file_summaries(files),
+        *options.file_summaries(files),
         f"{to}: {out}{note}",
     ]
     result = {"out": out, "gold": gold_out, "to": to, "files": files, **_figures(file)}
-    emit(result, "\n".join(lines), as_json=as_json, quiet=quiet)
+    options.emit(result, "\n".join(lines), as_json=as_json, quiet=quiet)
 
 
 def _check(to: str, out: Path, *, with_tasks: bool) -> None:

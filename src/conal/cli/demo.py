@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from conal.cli.options import DEFAULT_METHOD, AsJson, Overwrite, Quiet, Seed, emit
+from conal.cli import options
 from conal.cli.terminal import say
 
 if TYPE_CHECKING:
     from conal.datasets import CrowdDataset
     from conal.estimator import CrowdClassifier
 
-__all__ = ["demo"]
 
 METHODS = {"gold": "true labels (ceiling)", "dl-mv": "majority vote", "conal": "CoNAL", "xconal": "CoNAL, cross-fitted"}
 RULES = {"own": "epoch chosen without gold labels", "gold": "epoch chosen on 297 gold labels"}
@@ -28,12 +27,11 @@ TITLES = METHODS | {TAUGHT: f"CoNAL, cross-fitted, with {N_TAUGHT} gold labels"}
 
 def demo(
     out: Annotated[Path, typer.Option(help="Output model folder.")] = Path("conal-demo"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each method, with different seeds.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs of each method, with the seeds 0, 1, ...")] = 5,
     epochs: Annotated[int, typer.Option(min=1, help="Number of passes over the data.")] = 100,
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train on handwritten digits with labels of a simulated noisy crowd, and compare methods.
 
@@ -51,11 +49,13 @@ def demo(
     with claimed(out, partial(check_target, out, overwrite=overwrite)):
         if not (quiet or as_json):
             say(_story(data))
-        runs = _run_all(data, range(seed, seed + seeds), epochs, show=not quiet)
-        model = next(run["model"] for run in runs if run["method"] == DEFAULT_METHOD and run["rule"] == "own")
+        runs = _run_all(data, range(seeds), epochs, show=not quiet)
+        model = next(run["model"] for run in runs if run["method"] == options.DEFAULT_METHOD and run["rule"] == "own")
         save(model, out, page=render(model.results_.report), overwrite=overwrite)
     rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
-    emit({"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet)
+    options.emit(
+        {"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet
+    )
 
 
 def _story(data: CrowdDataset) -> str:
@@ -93,7 +93,7 @@ def _run(data: CrowdDataset, rule: str, method: str, seed: int, epochs: int) -> 
     from conal.estimator import make
 
     assert data.valid is not None and data.test is not None  # noqa: S101, PT018 - the digits have both
-    model = make(DEFAULT_METHOD if method == TAUGHT else method, seed=seed, epochs=epochs, verbose=False)
+    model = make(options.DEFAULT_METHOD if method == TAUGHT else method, seed=seed, epochs=epochs, verbose=False)
     target = data.classes[data.y_true] if method == "gold" else data.annotations
     validation = (data.valid.x, data.classes[data.valid.y]) if rule == "gold" else None
     known = None

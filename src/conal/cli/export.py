@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from conal.cli import options
 from conal.cli.inputs import check_results
-from conal.cli.options import AsJson, Overwrite, Quiet, emit
 from conal.cli.terminal import one_line
 
 if TYPE_CHECKING:
     from conal.estimator.export import Exported
 
-__all__ = ["export"]
 
 MAX_SHOWN = 10
 """Classes that are listed; all of them are in the file."""
@@ -23,25 +22,23 @@ MAX_SHOWN = 10
 def export(
     *,
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
-    out: Annotated[Path, typer.Option(help="Output file: .onnx or .pt2.")],
-    to: Annotated[
-        str | None,
+    out: Annotated[
+        Path,
         typer.Option(
-            metavar="<onnx|torch>",
-            help="ONNX, for which conal is installed with its extra 'onnx', or a program of torch.export.",
-            show_default="from the file's ending",
+            help="Output file: .onnx, for which conal is installed with its extra 'onnx', or .pt2, a program of "
+            "torch.export."
         ),
-    ] = None,
+    ],
     features_only: Annotated[
         bool,
-        typer.Option(
+        options.on_off(
             "--features-only",
             help="For a text model: export the classifier of text features, without what makes features of texts.",
         ),
     ] = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a trained classifier as one file that predicts without conal.
 
@@ -52,10 +49,10 @@ def export(
     from conal.estimator import load
     from conal.estimator.export import writer_for
 
-    writer_for(out, to)
+    writer_for(out, None)
     check_results(files=[out], model=model, overwrite=overwrite)
     estimator = load(model)
-    done = estimator.export(out, to, features_only=features_only, overwrite=overwrite)  # type: ignore[arg-type]
+    done = estimator.export(out, features_only=features_only, overwrite=overwrite)
     figures = {
         "out": done.path,
         "format": done.format,
@@ -64,7 +61,7 @@ def export(
         "rows_compared": done.rows,
         "largest_difference": done.largest_difference,
     }
-    emit(figures, _text(done, estimator.classes_.tolist()), as_json=as_json, quiet=quiet)
+    options.emit(figures, _text(done, estimator.classes_.tolist()), as_json=as_json, quiet=quiet)
 
 
 def _text(done: Exported, classes: list[Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from conal._files import real_path
-from conal.cli.options import Group
+from conal.cli import options
 from conal.cli.terminal import say
 from conal.errors import ConalWarning, InputError, people, people_hidden, warn
 from conal.parameters.reading import ReadOptions
@@ -25,25 +25,7 @@ if TYPE_CHECKING:
     from conal.io import FeatureTable, TextTable
     from conal.io.annotation_file import AnnotationFile
     from conal.io.task_items import TaskItems
-    from conal.io.true_labels import GoldLabels
     from conal.report.exhibits import Exhibits
-
-__all__ = [
-    "Defend",
-    "FitData",
-    "FitFiles",
-    "Show",
-    "TrueLabels",
-    "check_results",
-    "check_show",
-    "defended_labels",
-    "exhibits_of",
-    "offer_truth",
-    "read_for_model",
-    "read_sample",
-    "read_without_names",
-    "truth_files",
-]
 
 
 # Reads files without a message that quotes the name of an annotator.
@@ -100,30 +82,24 @@ def truth_files(path: Path | None) -> list[Path]:
 
 
 def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, tasks: Annotations) -> Any:
-    """Task to true label, for the tasks of these annotations; or a table, if it has probabilities of being drawn."""
-    if path is None or path == EXPORT:
-        return None if path is None else _exported(file)
-    return _read(path, reading, tasks).sample_of(tasks)
+    """Task to true label, for the tasks of these annotations; or a table, if it has probabilities of being drawn.
 
-
-def _exported(file: AnnotationFile) -> dict[Any, Any]:
-    found = {task: label for task, label in file.true_labels.items() if label is not None}
-    if not found:
-        raise InputError(
-            f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file that "
-            "is called export: ./export)"
-        )
-    return found
-
-
-def _read(path: Path, reading: ReadOptions, tasks: Annotations) -> GoldLabels:
-    """The columns may be named as in the file of labels, or by their usual names."""
+    A table's columns may be named as in the file of labels, or by their usual names.
+    """
     from conal.io import read_gold
 
-    columns = {"task": reading.task, "label": reading.label}
-    return read_gold(
-        path, **columns, keep=tasks.classes, missing=reading.missing, fallback_to_aliases=True, partial=True
-    )
+    if path is None:
+        return None
+    if path == EXPORT:
+        found = {task: label for task, label in file.true_labels.items() if label is not None}
+        if not found:
+            raise InputError(
+                f"{file.where}: contains no true labels; pass a table of them, as --true-labels gold.csv (for a file "
+                "that is called export: ./export)"
+            )
+        return found
+    columns: dict[str, Any] = {"task": reading.task, "label": reading.label, "missing": reading.missing}
+    return read_gold(path, **columns, keep=tasks.classes, fallback_to_aliases=True, partial=True).sample_of(tasks)
 
 
 def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
@@ -134,9 +110,6 @@ def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
 
 # What the user wants to see in the report: pictures, addresses and names, checked before the work starts.
 
-Show = Annotated[ShowOptions, Group(ShowOptions)]
-"""Pictures and addresses of tasks, and names of annotators."""
-
 
 def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
     """Reject what cannot be shown, before anything large is read."""
@@ -144,13 +117,19 @@ def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
     from conal.io.task_items import link_maker
 
     if show.names is not None and anonymise:
-        raise InputError("--names shows who the annotators are, and --anonymise hides it; leave out one of the two")
+        raise InputError("names shows who the annotators are, and --anonymise hides it; leave out one of the two")
     if show.names is not None:
         check_readable(Path(show.names))
     if show.images is not None and not Path(show.images).is_dir():
         raise InputError(f"{show.images}: is no folder; pass the folder of the pictures (--images)")
     if show.link is not None:
         link_maker(show.link)
+
+
+def check_handicap(handicap: float | None, annotator_info: Path | None) -> None:
+    """Reject a handicap that nothing uses."""
+    if handicap is not None and annotator_info is None:
+        raise InputError("handicap is that of people, whom --annotator-info names; pass it too, or leave this out")
 
 
 def exhibits_of(
@@ -217,6 +196,25 @@ def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
 # Reads the user's files: training data, and instances to predict.
 
 
+def read_labels(labels: Sequence[Path], reading: ReadOptions, *, unlabelled: bool = True) -> AnnotationFile:
+    """The files of labels as one, after warnings of problems; of tasks that nobody labelled if ``unlabelled``."""
+    from conal.data.problems import warn_of_problems
+    from conal.io import import_file
+
+    file = import_file(labels, reading)
+    file.warn_of_dropped(unlabelled=unlabelled)
+    warn_of_problems(file.annotations, file.where)
+    file.warn_of_single_labels()
+    return file
+
+
+def read_info(path: Path | None, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
+    """What is known about the annotators, where the user has a table of it."""
+    from conal.io.results import read_annotator_info
+
+    return None if path is None else read_annotator_info(path, crowd, worker=reading.worker)
+
+
 class FitData(NamedTuple):
     """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has.
 
@@ -241,14 +239,15 @@ class FitFiles:
     """
 
     labels: Sequence[Path]
-    features: Path | None = None
-    text: Path | None = None
-    text_column: str | None = None
-    valid_features: Path | None = None
-    valid_text: Path | None = None
-    valid_labels: Path | None = None
-    true_labels: Path | None = None
-    annotator_info: Path | None = None
+    features: Path | None
+    text: Path | None
+    valid: Path | None
+    valid_labels: Path | None
+    true_labels: Path | None
+    annotator_info: Path | None
+    text_column: str | None
+    reading: ReadOptions
+    show: ShowOptions
 
     def check(self, out: Path) -> None:
         """Reject unreadable files and options that exclude each other, before torch is loaded, which takes seconds."""
@@ -256,16 +255,11 @@ class FitFiles:
 
         if self.features is None and self.text is None:
             raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
-        if self.text is None and (self.text_column is not None or self.valid_text is not None):
-            raise InputError("--text-column and --valid-text need --text")
-        if self.features is None and self.valid_features is not None:
-            raise InputError("--valid-features needs --features; with --text alone, pass --valid-text")
-        if self.features is not None and self.valid_text is not None:
-            raise InputError(
-                "--valid-text cannot be combined with --features, which are trained on; pass --valid-features"
-            )
-        valid = self.valid_features or self.valid_text
-        tables = self.features, self.text, valid, self.valid_labels, self.annotator_info
+        if self.text is None and self.text_column is not None:
+            raise InputError("--set text_column needs --text; add it, or leave out text_column")
+        if (self.valid is None) != (self.valid_labels is None):
+            raise InputError("--valid and --valid-labels go together; pass both or neither")
+        tables = self.features, self.text, self.valid, self.valid_labels, self.annotator_info
         for path in (*self.labels, *tables, *truth_files(self.true_labels)):
             if path is None:
                 continue
@@ -273,60 +267,46 @@ class FitFiles:
                 check_readable(path)
             if real_path(path).is_relative_to(real_path(out)):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
-        if (valid is None) != (self.valid_labels is None):
-            name = "--valid-text" if self.features is None else "--valid-features"
-            raise InputError(f"{name} and --valid-labels go together; pass both or neither")
 
-    def read(self, takes: str, reading: ReadOptions, show: ShowOptions) -> FitData:
+    def read(self, takes: str) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.data.problems import warn_of_problems
-        from conal.io import import_file
         from conal.io.task_items import items_of
         from conal.io.texts import check_row_order
 
-        validation = self._read_validation(reading)
+        validation = self._read_validation()
         if takes == "gold":
-            if self.true_labels is not None:
-                raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
-            if self.annotator_info is not None:
-                raise InputError("--annotator-info: true labels have no annotators; leave it out")
-            table = self._read_instances(self.features, self.text, reading.task)
-            tasks = range(len(table)) if table.ids is None else table.ids.tolist()
-            shown = exhibits_of(show, tasks, ["gold"], texts=self._shown_texts(None, reading))
-            return FitData(table, self._read_gold(table, reading), validation, shown)
-        file = import_file(self.labels, reading)
-        file.warn_of_dropped(unlabelled=False)
+            return self._read_gold(validation)
+        file = read_labels(self.labels, self.reading, unlabelled=False)
         crowd = file.annotations
-        warn_of_problems(crowd, file.where)
-        file.warn_of_single_labels()
         names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
         items = items_of(file.data, self.text_column)
-        shown = exhibits_of(show, *names, file=file, items=items, texts=self._shown_texts(file, reading))
-        texts = self._read_texts_of(file, reading.task) if self.features is None else None
-        instances = texts or self._read_instances(self.features, self.text, reading.task)
+        shown = exhibits_of(self.show, *names, file=file, items=items, texts=self._shown_texts(file))
+        texts = self._read_texts_of(file) if self.features is None else None
+        instances = texts or self._read_instances(self.features or self.text)
         if not crowd.by_position:
             check_row_order(instances, crowd.task_ids)
-        known = read_sample(self.true_labels, reading, file, _with_unlabelled(crowd, instances))
-        info = self._read_annotator_info(crowd, reading)
+        known = read_sample(self.true_labels, self.reading, file, _with_unlabelled(crowd, instances))
+        info = read_info(self.annotator_info, crowd, self.reading)
         return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.true_labels), info)
 
-    def _read_annotator_info(self, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
-        from conal.io.results import read_annotator_info
-
-        if self.annotator_info is None:
-            return None
-        return read_annotator_info(self.annotator_info, crowd, worker=reading.worker)
-
-    def _read_gold(self, table: FeatureTable | TextTable, reading: ReadOptions) -> Any:
+    def _read_gold(self, validation: tuple[FeatureTable | TextTable, Any] | None) -> FitData:
+        """The training data of the method that takes the labels themselves as true."""
         from conal.io import read_gold
 
+        if self.true_labels is not None:
+            raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
+        if self.annotator_info is not None:
+            raise InputError("--annotator-info: true labels have no annotators; leave it out")
         if len(self.labels) > 1:
             raise InputError("the method gold takes one file of true labels; put them into one")
+        table, reading = self._read_instances(self.features or self.text), self.reading
+        tasks = range(len(table)) if table.ids is None else table.ids.tolist()
+        shown = exhibits_of(self.show, tasks, ["gold"], texts=self._shown_texts(None))
         columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
         gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
-        return gold.for_rows(len(table), table.ids)
+        return FitData(table, gold.for_rows(len(table), table.ids), validation, shown)
 
-    def _read_texts_of(self, file: AnnotationFile, task: str | None) -> TextTable | None:
+    def _read_texts_of(self, file: AnnotationFile) -> TextTable | None:
         """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
         from conal.io import read_texts
         from conal.io.texts import join_texts, texts_of
@@ -336,41 +316,41 @@ class FitFiles:
         if not file.parts:
             return None if file.data is None else texts_of(file.data, text=self.text_column, where=file.where)
         tables = [
-            read_texts(part.path, text=self.text_column, task=task, fallback_to_aliases=True)
+            read_texts(part.path, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
             if part.data is None
             else texts_of(part.data, text=self.text_column, where=part.where)
             for part in file.parts
         ]
         return join_texts(tables, where=file.where)
 
-    def _shown_texts(self, file: AnnotationFile | None, reading: ReadOptions) -> dict[str, str]:
+    def _shown_texts(self, file: AnnotationFile | None) -> dict[str, str]:
         """Texts that are not trained on, by task."""
         from conal.io import read_texts
 
         if self.features is None or self.text is None:
             return {}
-        table = None if file is None else self._read_texts_of(file, reading.task)
-        table = table or read_texts(self.text, text=self.text_column, task=reading.task, fallback_to_aliases=True)
+        table = None if file is None else self._read_texts_of(file)
+        table = table or read_texts(self.text, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
         names = range(len(table)) if table.ids is None else table.ids.tolist()
         return {str(name): text for name, text in zip(names, table.texts, strict=True)}
 
-    def _read_instances(self, features: Path | None, text: Path | None, task: str | None) -> FeatureTable | TextTable:
+    def _read_instances(self, path: Path | None) -> FeatureTable | TextTable:
+        """Features, or texts if there are no features to train on."""
         from conal.io import read_features, read_texts
 
-        if features is not None:
-            return read_features(features, task=task, fallback_to_aliases=True)
-        if text is None:
-            raise InputError("pass either --features or --text; for labels alone, use conal aggregate")
-        return read_texts(text, text=self.text_column, task=task, fallback_to_aliases=True)
+        assert path is not None  # noqa: S101 - `check` has made sure
+        if self.features is not None:
+            return read_features(path, task=self.reading.task, fallback_to_aliases=True)
+        return read_texts(path, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
 
-    def _read_validation(self, reading: ReadOptions) -> tuple[FeatureTable | TextTable, Any] | None:
+    def _read_validation(self) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
         from conal.io.texts import check_row_order
 
         if self.valid_labels is None:
             return None
-        table = self._read_instances(self.valid_features, self.valid_text, reading.task)
-        gold = read_gold(self.valid_labels, keep=reading.classes, missing=reading.missing)
+        table = self._read_instances(self.valid)
+        gold = read_gold(self.valid_labels, keep=self.reading.classes, missing=self.reading.missing)
         if gold.task_ids is not None:
             check_row_order(table, gold.task_ids)
         return table, gold.for_rows(len(table), table.ids)
@@ -400,7 +380,7 @@ def read_for_model(
 
     if estimator.text_features_ is None:
         if text is not None:
-            raise InputError("--text-column: this model was trained on features, not on texts; remove the option")
+            raise InputError("--set text_column: this model was trained on features, not on texts; leave it out")
         table = read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
         check(table)
         return table
@@ -463,8 +443,9 @@ def _wanted(places: Places) -> list[Path]:
 
 Defend = Annotated[
     bool,
-    typer.Option(
+    options.on_off(
         "--defend",
+        rich_help_panel=options.LABELS,
         help="Leave out answers that do not depend on the task, and count copied answers once. The report without "
         "this option says whose they are.",
     ),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
 
-from conal.cli.options import AsJson, Labels, Reading, emit, file_summaries
+from conal.cli import options
 from conal.cli.terminal import class_name
+from conal.parameters.reading import ReadOptions
 
-__all__ = ["inspect"]
+SETTINGS = options.settable(ReadOptions)
 
 NAME_WIDTH = 60
 MOST_CLASSES = 30
@@ -22,21 +26,59 @@ ON_SCALES = {"krippendorff_alpha": "Krippendorff's ordinal alpha", "cohen_kappa"
 """The same where the classes are a scale."""
 
 
-def inspect(*, labels: Labels, reading: Reading, as_json: AsJson = False) -> None:
-    """Show what annotation files contain: format, tasks, annotators, classes, agreement, and problems.
+def inspect(
+    *,
+    labels: options.Labels,
+    settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
+    as_json: options.AsJson = False,
+    task_column: options.TaskColumn = None,
+    worker_column: options.WorkerColumn = None,
+    label_column: options.LabelColumn = None,
+    question: options.Question = None,
+    classes: options.Classes = None,
+    ordinal: options.Ordinal = False,
+) -> None:
+    """Show what annotation files contain: format, tasks, annotators, classes, agreement, problems, and what to do next.
 
-    Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy.
+    Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy. The last line is the
+    command that infers labels from these files, read in the same way.
     """
     from conal.report.inspection import inspect_file
 
+    given = options.parse_settings(settings)
+    columns = {"task": task_column, "worker": worker_column, "label": label_column}
+    columns |= {"question": question, "classes": classes}
+    reading = options.taken(ReadOptions, given, **columns, ordinal=ordinal)
+    options.refuse_unknown(given, SETTINGS)
     facts = inspect_file(labels, reading)
-    emit(facts, "\n".join(_lines(facts)), as_json=as_json, quiet=False)
+    words = [word for name, value in columns.items() if value for word in (ReadOptions.declared[name].flag, value)]
+    words += ["--ordinal"] if ordinal else []
+    words += [word for pair in settings or [] for word in ("--set", pair)]
+    command = _next_command(labels, words, facts["data"])
+    text = "\n".join([*_lines(facts), f"next: {command}"])
+    options.emit({**facts, "next": command}, text, as_json=as_json, quiet=False)
+
+
+def _next_command(labels: Sequence[Path], words: Sequence[str], data: Sequence[str]) -> str:
+    """The command for these files: a classifier of the texts where the files have them, otherwise aggregation."""
+    from conal.data.frames import is_name_column
+
+    files = [str(path) for path in labels]
+    if any(is_name_column(name, ["text"]) for name in data):
+        return shlex.join(["conal", "fit", *files, "--text", files[0], *words, "--out", _free("model")])
+    return shlex.join(["conal", "aggregate", *files, *words, "--out", _free("clean", ".csv")])
+
+
+def _free(stem: str, suffix: str = "") -> str:
+    """A name for a result that no file has yet."""
+    names = (f"{stem}{'' if k == 1 else f'-{k}'}{suffix}" for k in count(1))
+    return next(name for name in names if not Path(name).exists())
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     asked = f", question {_short(facts['question'])}" if facts["question"] else ""
     yield f"{facts['file']}: {facts['title']} ({facts['format']}){asked}"
-    yield from file_summaries(facts["files"])
+    yield from options.file_summaries(facts["files"])
     yield (
         f"{facts['n_annotations']:,} labels by {facts['n_annotators']:,} annotators on {facts['n_tasks']:,} tasks, "
         f"{facts['n_classes']:,} classes"
@@ -73,8 +115,8 @@ def _classes(facts: dict[str, Any]) -> Iterator[str]:
     ordered = list(facts["classes"].items())
     if not facts["ordinal"]:
         ordered.sort(key=lambda pair: -pair[1])
-    for name, count in ordered[:MOST_CLASSES]:
-        yield f"  {_short(name)}  {count:,} ({100 * count / facts['n_annotations']:.1f} %)"
+    for name, n in ordered[:MOST_CLASSES]:
+        yield f"  {_short(name)}  {n:,} ({100 * n / facts['n_annotations']:.1f} %)"
     if len(ordered) > MOST_CLASSES:
         yield f"  and {len(ordered) - MOST_CLASSES:,} more"
 

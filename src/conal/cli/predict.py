@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from conal.cli.fit import AllowMissing
+from conal.cli import options
+from conal.cli.fit import InstanceOptions
 from conal.cli.inputs import check_results, read_for_model
-from conal.cli.options import AsJson, Exports, Overwrite, OwnEncoder, Quiet, TextColumn, emit
 from conal.cli.terminal import class_name
 from conal.errors import InputError
+from conal.parameters import anything, parameter
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -23,156 +24,14 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
-__all__ = ["PredictFiles", "ToPredict", "predict"]
+
+class PredictOptions(InstanceOptions):
+    """How features or texts are read, and which encoder makes features of texts."""
+
+    encoder: str | None = parameter(default=None, must_be=anything(), help=options.ENCODER, parse=str)
 
 
-# Reads what ``conal predict`` predicts: a table of features or texts, or the tasks of an annotation file.
-
-
-class ToPredict(NamedTuple):
-    """Instances as numbers for the model, and the file that they are the tasks of, if it has any to show."""
-
-    instances: FeatureTable
-    file: AnnotationFile | None
-
-
-@dataclass(frozen=True)
-class PredictFiles:
-    """The files of one prediction: tasks, and their features or texts if these are elsewhere."""
-
-    tasks: Path
-    features: Path | None = None
-    text: Path | None = None
-    text_column: str | None = None
-
-    def check(self, *, takes_text: bool) -> None:
-        """Reject options that do not go with the model."""
-        if self.features is not None and takes_text:
-            raise InputError("--features: this model was trained on texts; pass them with --text, or within the export")
-        if self.text is not None and not takes_text:
-            raise InputError("--text: this model was trained on features; pass those of the tasks with --features")
-
-    def read(
-        self, estimator: CrowdClassifier, reading: ReadOptions, *, unlabelled: bool, allow_missing: bool
-    ) -> ToPredict:
-        """The instances, all or only those that nobody has labelled."""
-        self.check(takes_text=estimator.text_features_ is not None)
-        apart = self.features or self.text
-        if apart is not None:
-            found = self._joined(apart, estimator, reading, allow_missing)
-        elif self._is_export(reading):
-            found = self._export(estimator, reading)
-        else:
-            found = self._table(estimator, reading)
-        return _unlabelled(found, self.tasks) if unlabelled else found
-
-    def _joined(self, apart: Path, estimator: CrowdClassifier, reading: ReadOptions, allow_missing: bool) -> ToPredict:
-        """The tasks of an annotation file, by id with their features or texts in another file."""
-        from conal.data.alignment import align
-        from conal.io.texts import check_row_order
-
-        file = _import(self.tasks, reading)
-        tasks = file.all_tasks()
-        table = read_for_model(
-            apart,
-            estimator,
-            task=reading.task,
-            text=self.text_column,
-            fallback_to_aliases=True,
-            check=lambda read: None if tasks.by_position else check_row_order(read, tasks.task_ids),
-        )
-        joined = align(tasks, len(table), table.ids, allow_missing=allow_missing, unlabelled=False)
-        values = table.values if joined.rows is None else table.values[joined.rows]
-        return ToPredict(replace(table, values=values, ids=joined.annotations.task_ids), file)
-
-    def _export(self, estimator: CrowdClassifier, reading: ReadOptions) -> ToPredict:
-        """The tasks of an export that contains their texts."""
-        from conal.estimator.inputs import as_numbers
-        from conal.io.texts import texts_of
-
-        file = _import(self.tasks, reading)
-        if estimator.text_features_ is None:
-            raise InputError(
-                f"{self.tasks}: is an export ({file.title}), and this model was trained on features; pass those of the "
-                "tasks with --features"
-            )
-        if file.data is None:
-            raise InputError(f"{self.tasks}: contains no texts ({file.title}); pass them with --text")
-        texts = texts_of(file.data, text=self.text_column, where=str(self.tasks))
-        return ToPredict(as_numbers(estimator.text_features_, texts), file)
-
-    def _table(self, estimator: CrowdClassifier, reading: ReadOptions) -> ToPredict:
-        """A table of features or texts, as there is one for ``conal fit``."""
-        from conal.estimator.inputs import as_numbers
-        from conal.io import read_texts
-        from conal.io.texts import warn_of_row_numbers
-
-        if reading.question is not None or reading.format is not None:
-            raise InputError(f"{self.tasks}: is a table; --question and --format apply to exports of platforms")
-        if estimator.text_features_ is None:
-            table = read_for_model(self.tasks, estimator, task=reading.task, text=self.text_column)
-            warn_of_row_numbers(table, known=getattr(estimator, "feature_names_in_", ()))
-            return ToPredict(table, None)
-        texts = read_texts(self.tasks, text=self.text_column, task=reading.task)
-        warn_of_row_numbers(texts)
-        return ToPredict(as_numbers(estimator.text_features_, texts), _file_of(self.tasks, texts))
-
-    def _is_export(self, reading: ReadOptions) -> bool:
-        """Whether the file is an export with data of its tasks; features and texts are tables as well."""
-        from conal.io.importing import detect
-        from conal.parameters.reading import PLAIN_FORMATS
-
-        if reading.format is not None:
-            return reading.format not in PLAIN_FORMATS
-        if not self.tasks.exists() or self.tasks.suffix.lower() in (".npy", ".npz"):
-            return False
-        found, head = detect(self.tasks)
-        return any(importer.shows_tasks for importer in found) or head.kind in ("folder", "zip")
-
-
-def _import(path: Path, reading: ReadOptions) -> AnnotationFile:
-    from conal.io import import_file
-
-    return import_file(path, reading.replace(unlabelled=True))
-
-
-def _file_of(path: Path, texts: TextTable) -> AnnotationFile:
-    """A table of texts as a file whose tasks nobody has labelled."""
-    from conal.data.annotations import Annotations
-    from conal.io import AnnotationFile
-
-    names = range(len(texts)) if texts.ids is None else texts.ids.tolist()
-    fields = {name: {"text": text} for name, text in zip(names, texts.texts, strict=True)}
-    nobody = Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
-    return AnnotationFile(path, "table", "a table of texts", nobody, fields=fields)
-
-
-def _unlabelled(found: ToPredict, path: Path) -> ToPredict:
-    """Only the instances that nobody has labelled."""
-    if found.file is None or found.file.format == "table":
-        raise InputError(f"{path}: is a table, in which no task has labels; remove --unlabelled")
-    kept = _without_labels(found.file, found.instances)
-    if not kept.any():
-        raise InputError(f"{path}: every task has a label; remove --unlabelled to predict them all")
-    table = found.instances
-    return found._replace(instances=replace(table, values=table.values[kept], ids=_names(table)[kept]))
-
-
-def _without_labels(file: AnnotationFile, table: FeatureTable) -> npt.NDArray[np.bool_]:
-    import numpy as np
-
-    crowd = file.annotations
-    labelled = set(crowd.task_ids[crowd.labels_per_task() > 0].tolist())
-    return np.array([name not in labelled for name in _names(table).tolist()], dtype=bool)
-
-
-def _names(table: FeatureTable) -> Any:
-    import numpy as np
-
-    return np.arange(len(table)) if table.ids is None else table.ids
-
-
-# ``conal predict``: a model folder and instances to a table of labels, or to predictions for a platform.
+SETTINGS = options.settable(ReadOptions, PredictOptions, also=("worker", "label", "classes", "ordinal"))
 
 
 def predict(
@@ -198,19 +57,18 @@ def predict(
         typer.Option(help="Features of the tasks, by id; the tasks are then a file of labels or an export."),
     ] = None,
     text: Annotated[Path | None, typer.Option(help="Texts of the tasks, by id, likewise.")] = None,
-    text_column: TextColumn = None,
-    encoder: OwnEncoder = None,
     unlabelled: Annotated[
-        bool, typer.Option("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
+        bool, options.on_off("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
     ] = False,
     new_tasks: Annotated[
-        bool, typer.Option("--new-tasks", help="With --to: write whole tasks, for another project.")
+        bool, options.on_off("--new-tasks", help="With --to: write whole tasks, for another project.")
     ] = False,
-    reading: Exports,
-    allow_missing: AllowMissing = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    task_column: options.TaskColumn = None,
+    question: options.Question = None,
+    settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Predict the class of every feature row, of every text, or of every task of an export.
 
@@ -221,12 +79,16 @@ def predict(
     from conal.io import write_table
     from conal.io.platform_files import check_classes
 
+    given = options.parse_settings(settings)
+    reading = options.taken(ReadOptions, given, task=task_column, question=question)
+    wanted = options.taken(PredictOptions, given)
+    options.refuse_unknown(given, SETTINGS)
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
-    estimator = load(model, encoder=encoder)
-    files = PredictFiles(tasks, features, text, text_column)
-    instances, file = files.read(estimator, reading, unlabelled=unlabelled, allow_missing=allow_missing)
+    estimator = load(model, encoder=wanted.encoder)
+    found = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
+    instances, file = _unlabelled(found, tasks) if unlabelled else found
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)
     note = ""
     if to is None:
@@ -240,7 +102,7 @@ def predict(
     summary = f"{len(labels):,} predictions: {out}{note}\n" + ", ".join(
         f"{class_name(name)} {count:,}" for name, count in counts.items()
     )
-    emit({"out": out, "n": len(labels), "counts": counts}, summary, as_json=as_json, quiet=quiet)
+    options.emit({"out": out, "n": len(labels), "counts": counts}, summary, as_json=as_json, quiet=quiet)
 
 
 def _check(to: str | None, out: Path, *, new_tasks: bool) -> None:
@@ -283,3 +145,146 @@ def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tas
     with atomic_file(out) as temporary:
         count = fill_prelabels(to, made.records, temporary)
     return f" ({count:,} {made.note})"
+
+
+# Reads what ``conal predict`` predicts: a table of features or texts, or the tasks of an annotation file.
+
+
+class ToPredict(NamedTuple):
+    """Instances as numbers for the model, and the file that they are the tasks of, if it has any to show."""
+
+    instances: FeatureTable
+    file: AnnotationFile | None
+
+
+@dataclass(frozen=True)
+class PredictFiles:
+    """The files of one prediction for a model: tasks, and their features or texts if these are elsewhere."""
+
+    model: CrowdClassifier
+    tasks: Path
+    features: Path | None
+    text: Path | None
+    wanted: PredictOptions
+    reading: ReadOptions
+
+    def read(self) -> ToPredict:
+        """The instances."""
+        takes_text = self.model.text_features_ is not None
+        if self.features is not None and takes_text:
+            raise InputError("--features: this model was trained on texts; pass them with --text, or within the export")
+        if self.text is not None and not takes_text:
+            raise InputError("--text: this model was trained on features; pass those of the tasks with --features")
+        apart = self.features or self.text
+        if apart is not None:
+            return self._joined(apart)
+        return self._export() if self._is_export() else self._table()
+
+    def _joined(self, apart: Path) -> ToPredict:
+        """The tasks of an annotation file, by id with their features or texts in another file."""
+        from conal.data.alignment import align
+        from conal.io.texts import check_row_order
+
+        file = self._import()
+        tasks = file.all_tasks()
+        table = read_for_model(
+            apart,
+            self.model,
+            task=self.reading.task,
+            text=self.wanted.text_column,
+            fallback_to_aliases=True,
+            check=lambda read: None if tasks.by_position else check_row_order(read, tasks.task_ids),
+        )
+        joined = align(tasks, len(table), table.ids, allow_missing=self.wanted.allow_missing, unlabelled=False)
+        values = table.values if joined.rows is None else table.values[joined.rows]
+        return ToPredict(replace(table, values=values, ids=joined.annotations.task_ids), file)
+
+    def _export(self) -> ToPredict:
+        """The tasks of an export that contains their texts."""
+        from conal.estimator.inputs import as_numbers
+        from conal.io.texts import texts_of
+
+        file = self._import()
+        if self.model.text_features_ is None:
+            raise InputError(
+                f"{self.tasks}: is an export ({file.title}), and this model was trained on features; pass those of the "
+                "tasks with --features"
+            )
+        if file.data is None:
+            raise InputError(f"{self.tasks}: contains no texts ({file.title}); pass them with --text")
+        texts = texts_of(file.data, text=self.wanted.text_column, where=str(self.tasks))
+        return ToPredict(as_numbers(self.model.text_features_, texts), file)
+
+    def _table(self) -> ToPredict:
+        """A table of features or texts, as there is one for ``conal fit``."""
+        from conal.estimator.inputs import as_numbers
+        from conal.io import read_texts
+        from conal.io.texts import warn_of_row_numbers
+
+        plain = ReadOptions(task=self.reading.task)
+        of_exports = [name for name, value in vars(self.reading).items() if value != getattr(plain, name)]
+        if of_exports:
+            raise InputError(
+                f"{self.tasks}: is a table; {of_exports[0]} applies to exports of platforms, so leave it out"
+            )
+        task, text = self.reading.task, self.wanted.text_column
+        if self.model.text_features_ is None:
+            table = read_for_model(self.tasks, self.model, task=task, text=text)
+            warn_of_row_numbers(table, known=getattr(self.model, "feature_names_in_", ()))
+            return ToPredict(table, None)
+        texts = read_texts(self.tasks, text=text, task=task)
+        warn_of_row_numbers(texts)
+        return ToPredict(as_numbers(self.model.text_features_, texts), _file_of(self.tasks, texts))
+
+    def _is_export(self) -> bool:
+        """Whether the file is an export with data of its tasks; features and texts are tables as well."""
+        from conal.io.importing import detect
+        from conal.parameters.reading import PLAIN_FORMATS
+
+        if self.reading.format is not None:
+            return self.reading.format not in PLAIN_FORMATS
+        if not self.tasks.exists() or self.tasks.suffix.lower() in (".npy", ".npz"):
+            return False
+        found, head = detect(self.tasks)
+        return any(importer.shows_tasks for importer in found) or head.kind in ("folder", "zip")
+
+    def _import(self) -> AnnotationFile:
+        from conal.io import import_file
+
+        return import_file(self.tasks, self.reading.replace(unlabelled=True))
+
+
+def _file_of(path: Path, texts: TextTable) -> AnnotationFile:
+    """A table of texts as a file whose tasks nobody has labelled."""
+    from conal.data.annotations import Annotations
+    from conal.io import AnnotationFile
+
+    names = range(len(texts)) if texts.ids is None else texts.ids.tolist()
+    fields = {name: {"text": text} for name, text in zip(names, texts.texts, strict=True)}
+    nobody = Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
+    return AnnotationFile(path, "table", "a table of texts", nobody, fields=fields)
+
+
+def _unlabelled(found: ToPredict, path: Path) -> ToPredict:
+    """Only the instances that nobody has labelled."""
+    if found.file is None or found.file.format == "table":
+        raise InputError(f"{path}: is a table, in which no task has labels; remove --unlabelled")
+    kept = _without_labels(found.file, found.instances)
+    if not kept.any():
+        raise InputError(f"{path}: every task has a label; remove --unlabelled to predict them all")
+    table = found.instances
+    return found._replace(instances=replace(table, values=table.values[kept], ids=_names(table)[kept]))
+
+
+def _without_labels(file: AnnotationFile, table: FeatureTable) -> npt.NDArray[np.bool_]:
+    import numpy as np
+
+    crowd = file.annotations
+    labelled = set(crowd.task_ids[crowd.labels_per_task() > 0].tolist())
+    return np.array([name not in labelled for name in _names(table).tolist()], dtype=bool)
+
+
+def _names(table: FeatureTable) -> Any:
+    import numpy as np
+
+    return np.arange(len(table)) if table.ids is None else table.ids

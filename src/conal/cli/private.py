@@ -18,7 +18,6 @@ from conal.parameters.showing import ReleaseOptions
 if TYPE_CHECKING:
     from conal.privacy import PrivateRelease
 
-__all__ = ["refuse_beside_private", "release"]
 
 DOCUMENT = "private.json"
 TABLES = ("private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
@@ -41,7 +40,6 @@ def refuse_beside_private(**given: object) -> None:
         "defend": "whose labels are left out would depend on the labels",
         "method": "a private release counts labels beside true labels, and aggregates nothing",
         "set": "a private release counts labels beside true labels, and aggregates nothing",
-        "seed": "who knows the seed of the noise can take it away; the noise of a private release has none",
     }
     for name, value in given.items():
         if value:
@@ -51,7 +49,7 @@ def refuse_beside_private(**given: object) -> None:
 def release(
     labels: Sequence[Path],
     out: Path,
-    options: ReleaseOptions,
+    privacy: ReleaseOptions,
     reading: ReadOptions,
     *,
     true_labels: Path | None,
@@ -74,8 +72,8 @@ def release(
         reference, classes = _reference(true_labels, reading)
         groups = None if annotator_info is None else _groups(annotator_info, reading.worker)
         crowd = _crowd(labels, reading)
-        assert options.private is not None  # noqa: S101 - whoever calls this has looked
-        bounds: dict[str, Any] = {"epsilon": options.private, "max_labels": options.max_labels}
+        assert privacy.private is not None  # noqa: S101 - whoever calls this has looked
+        bounds: dict[str, Any] = {"epsilon": privacy.private, "max_labels": privacy.max_labels}
         made = private_release(crowd, reference, classes=classes, groups=groups, **bounds)
         _write(made, out)
     result = {"out": out, **made.document()}

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conal.cli.inputs import Show, check_results, check_show, exhibits_of
-from conal.cli.options import AsJson, Overwrite, Quiet, emit
+from conal.cli import options
+from conal.cli.inputs import check_results, check_show, exhibits_of
 from conal.errors import InputError
 from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
     from conal.report.exhibits import Exhibits
-
-__all__ = ["report"]
 
 
 def report(
@@ -24,10 +22,12 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Output HTML file.", show_default="report.html in the model folder")
     ] = None,
-    show: Show,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    images: Annotated[str | None, options.option(ShowOptions, "images")] = None,
+    link: Annotated[str | None, options.option(ShowOptions, "link", "--link")] = None,
+    names: Annotated[str | None, options.option(ShowOptions, "names", "--names")] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the report of a model folder as a single HTML file that works offline.
 
@@ -40,9 +40,10 @@ def report(
 
     is_own_page = out is not None and out.name == PAGE
     check_results(files=[out], model=None if is_own_page else model, overwrite=overwrite)
+    show = ShowOptions(images=images, link=link, names=names)
     check_show(show)
     path = write_report(model, out, exhibits=_exhibits(model, show))
-    emit({"out": path, "bytes": path.stat().st_size}, f"report: {path}", as_json=as_json, quiet=quiet)
+    options.emit({"out": path, "bytes": path.stat().st_size}, f"report: {path}", as_json=as_json, quiet=quiet)
 
 
 def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:

@@ -9,7 +9,7 @@ from zipfile import ZipFile, is_zipfile
 
 import typer
 
-from conal.cli.options import AsJson, Group, Overwrite, Quiet, Seed, emit
+from conal.cli import options
 from conal.errors import InputError
 from conal.parameters.simulation import SyntheticSettings
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from conal.datasets import CrowdDataset
 
-__all__ = ["simulate"]
 
+SETTINGS = options.settable(SyntheticSettings)
 TRUTH = "truth.npz"
 IN_TRUTH = ("z", "s", "omega", "pi_g", "pi_r")
 OF_FAMILIES = ("groups", "pi_f")
@@ -31,17 +31,16 @@ ANNOTATORS = "annotators.csv"
 
 def simulate(
     out: Annotated[Path, typer.Option(help="Output folder.")],
-    settings: Annotated[dict[str, Any], Group(SyntheticSettings, make=dict)],
-    seed: Seed = 0,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Simulate a crowd with the paper's generator and write it to files, including the truth.
 
     The folder contains labels.csv, features.npy, valid_features.npy, valid_labels.csv, test_features.npy,
-    test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r). With --families, annotators.csv has the family of every
-    annotator, for --annotator-info, and truth.npz also groups and pi_f. With --adversaries, labels.csv is in the order
+    test_labels.csv and truth.npz (z, s, omega, pi_g, pi_r). With families, annotators.csv has the family of every
+    annotator, for --annotator-info, and truth.npz also groups and pi_f. With adversaries, labels.csv is in the order
     in which the labels were given and has a column time, and truth.npz also says of every annotator which kind it is
     (kind), whom it copies (source, -1 for nobody) and after how many labels it turns (turns_after, -1 for never), and
     of every label whether it is a copy (copied) and when it was given (time).
@@ -49,9 +48,12 @@ def simulate(
     from conal._files import check_folder_place, claimed
     from conal.datasets import synthetic
 
+    given = options.parse_settings(settings)
+    parameters = options.chosen(SyntheticSettings, given)
+    options.refuse_unknown(given, SETTINGS)
     check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier simulation", own=_written)
     with claimed(out, check):
-        data = synthetic(seed=seed, **settings)
+        data = synthetic(**parameters)
         _write(data, out)
     crowd = data.annotations
     summary: dict[str, Any] = {
@@ -66,7 +68,7 @@ def simulate(
         f"{100 * summary['annotation_accuracy']:.1f} % right: {out}\n"
         f"next: conal fit {out / 'labels.csv'} --features {out / 'features.npy'} --out MODEL"
     )
-    emit(summary, text, as_json=as_json, quiet=quiet)
+    options.emit(summary, text, as_json=as_json, quiet=quiet)
 
 
 def _written(folder: Path) -> set[str]:

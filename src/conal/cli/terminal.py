@@ -6,8 +6,6 @@ import re
 
 import typer
 
-__all__ = ["class_name", "one_line", "say", "visible", "with_flags"]
-
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, those that change the direction of text, and halves of characters."""
 
@@ -51,7 +49,7 @@ def class_name(name: object) -> str:
 def with_flags(message: str) -> str:
     """A message of the library, which names both ways to set a parameter, with the way of the command line only.
 
-    >>> with_flags("a.csv: exists already; pass overwrite=True (--overwrite), or set missing='' (--missing '')")
-    "a.csv: exists already; pass --overwrite, or set --missing ''"
+    >>> with_flags("a.csv: exists already; pass overwrite=True (--overwrite), or pass missing='' (--set missing=)")
+    "a.csv: exists already; pass --overwrite, or pass --set missing="
     """
     return BOTH_WAYS.sub(r"\1", message)

@@ -5,37 +5,37 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from conal.cli import options
 from conal.cli.aggregate import inferred_labels
-from conal.cli.fit import Features, NoReport, Text
-from conal.cli.inputs import check_results, read_for_model
-from conal.cli.options import (
-    AboutAnnotators,
-    AsJson,
-    Overwrite,
-    OwnEncoder,
-    Quiet,
-    Reading,
-    TextColumn,
-    emit,
-    file_summaries,
-)
+from conal.cli.inputs import check_results, read_for_model, read_info
 from conal.errors import InputError
+from conal.parameters import anything, parameter, share
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
-    from conal.io import AnnotationFile
-    from conal.parameters.reading import ReadOptions
-
-__all__ = ["update", "update_model"]
+    from conal.data.annotator_info import AnnotatorInfo
+    from conal.io import AnnotationFile, FeatureTable
 
 
-# ``conal update``: further labels for a folder of ``conal aggregate --save`` or a model folder of ``conal fit``.
+class UpdateOptions(options.TextOptions):
+    """How texts are read, and when a task has enough labels."""
+
+    enough: float = parameter(
+        default=0.95,
+        must_be=share(),
+        help="Probability above which a task needs no more labels; enough_labels.csv in the folder lists these tasks. "
+        "It is the model's belief, which is too high where annotators err alike.",
+    )
+    encoder: str | None = parameter(default=None, must_be=anything(), help=options.ENCODER, parse=str)
+
+
+SETTINGS = options.settable(ReadOptions, UpdateOptions, also=("classes", "ordinal"))
 
 
 def update(
@@ -44,26 +44,21 @@ def update(
         Path, typer.Argument(help="Folder of conal aggregate --save, or model folder of conal fit --keep-data.")
     ],
     labels: Annotated[list[Path], typer.Argument(help="New crowd labels alone, in any format that conal fit takes.")],
-    features: Features = None,
-    text: Text = None,
-    text_column: TextColumn = None,
-    encoder: OwnEncoder = None,
-    annotator_info: AboutAnnotators = None,
+    features: options.Features = None,
+    text: options.Text = None,
+    annotator_info: options.AboutAnnotators = None,
     out: Annotated[
         Path | None, typer.Option(help="Output table of the labels of all tasks: .csv, .tsv, .parquet or .jsonl.")
     ] = None,
-    enough: Annotated[
-        float,
-        typer.Option(
-            help="Probability above which a task needs no more labels; enough_labels.csv in the folder lists these "
-            "tasks. It is the model's belief, which is too high where annotators err alike."
-        ),
-    ] = 0.95,
-    reading: Reading,
-    no_report: NoReport = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    task_column: options.TaskColumn = None,
+    worker_column: options.WorkerColumn = None,
+    label_column: options.LabelColumn = None,
+    question: options.Question = None,
+    no_report: options.NoReport = False,
 ) -> None:
     """Add new labels to a folder, and fit again from where the model is.
 
@@ -73,59 +68,87 @@ def update(
     """
     from conal._files import claimed
     from conal.io.model_folder import AGGREGATOR, ModelFolder, check_target
-    from conal.updates import check_level
 
     began = time.perf_counter()
-    check_level(enough)
+    given = options.parse_settings(settings)
+    reading = options.taken(
+        ReadOptions, given, task=task_column, worker=worker_column, label=label_column, question=question
+    )
+    wanted = options.taken(UpdateOptions, given)
+    options.refuse_unknown(given, SETTINGS)
     check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
     kind = ModelFolder(model).config["format"]
+    new = NewLabels(model, labels, features, text, annotator_info, out, wanted, reading)
     with claimed(model, partial(check_target, model, kind, overwrite=True)):
         if kind == AGGREGATOR:
-            _refuse_instances(features, text, text_column, encoder)
-            result = _update_aggregator(model, labels, annotator_info, out, enough, reading)
+            result = _update_aggregator(new)
         else:
-            instances = {"features": features, "text": text, "text_column": text_column, "encoder": encoder}
-            result = update_model(
-                model, labels, instances, annotator_info, out, enough, reading, no_report=no_report, verbose=not quiet
-            )
+            result = _update_model(new, with_page=not no_report, verbose=not quiet)
     result["seconds"] = time.perf_counter() - began
-    emit(result, _summary(result), as_json=as_json, quiet=quiet)
+    options.emit(result, _summary(result), as_json=as_json, quiet=quiet)
 
 
-def _refuse_instances(*given: Path | str | None) -> None:
-    if any(option is not None for option in given):
-        raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
+class NewLabels(NamedTuple):
+    """A folder, what is to be added to it, and where all labels are written beside it."""
+
+    folder: Path
+    labels: list[Path]
+    features: Path | None
+    text: Path | None
+    annotator_info: Path | None
+    out: Path | None
+    wanted: UpdateOptions
+    reading: ReadOptions
+
+    def read(self) -> AnnotationFile:
+        """The files of new labels as one."""
+        from conal.io import import_file
+
+        file = import_file(self.labels, self.reading)
+        file.warn_of_dropped()
+        return file
+
+    def read_info(self, before: Annotations | None, file: AnnotationFile) -> AnnotatorInfo | None:
+        """What is known about the annotators of old and new labels."""
+        from conal.data.joining import append_labels
+
+        if self.annotator_info is None or before is None:
+            return None
+        whole = append_labels(before, file.annotations, where=file.where).annotations
+        return read_info(self.annotator_info, whole, self.reading)
+
+    def read_instances(self, fitted: Any, file: AnnotationFile) -> FeatureTable | None:
+        """Features of new tasks, or those of their texts for a model of texts."""
+        from conal.io.texts import check_row_order
+
+        if fitted.text_features_ is None and self.text is not None:
+            raise InputError("--text: this model was trained on features; pass --features of the new tasks")
+        if fitted.text_features_ is not None and self.features is not None:
+            raise InputError("--features: this model was trained on texts; pass --text of the new tasks")
+        path, text = self.text or self.features, self.wanted.text_column
+        if path is None:
+            return None
+        X = read_for_model(path, fitted, task=self.reading.task, text=text, fallback_to_aliases=True)
+        check_row_order(X, file.annotations.task_ids)
+        return X
 
 
-def _update_aggregator(
-    folder: Path,
-    labels: list[Path],
-    annotator_info: Path | None,
-    out: Path | None,
-    enough: float,
-    reading: ReadOptions,
-) -> dict[str, Any]:
-    from conal.io.results import read_annotator_info
+def _update_aggregator(new: NewLabels) -> dict[str, Any]:
     from conal.io.tables import write_tables
     from conal.updates import load, save
 
-    fitted = load(folder)
-    file = read_new_labels(labels, reading)
-    info = None
-    if annotator_info is not None:
-        from conal.data.joining import append_labels
-
-        whole = append_labels(fitted.annotations_, file.annotations, where=file.where).annotations
-        info = read_annotator_info(annotator_info, whole, worker=reading.worker)
-    before = fitted.annotations_
-    fitted.update(file.annotations, annotator_info=info, where=file.where)
-    if out is not None:  # before the folder: whenever the command ends, it can be repeated
-        write_tables({out: inferred_labels(fitted)})
-    n_enough = save(fitted, folder, enough=enough, overwrite=True)
+    if any((new.features, new.text, new.wanted.text_column, new.wanted.encoder)):
+        raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
+    fitted, enough = load(new.folder), new.wanted.enough
+    file, before = new.read(), fitted.annotations_
+    fitted.update(file.annotations, annotator_info=new.read_info(before, file), where=file.where)
+    if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
+        write_tables({new.out: inferred_labels(fitted)})
+    n_enough = save(fitted, new.folder, enough=enough, overwrite=True)
     return {
-        "model": folder,
+        "model": new.folder,
         "method": fitted.name,
-        "out": out,
+        "out": new.out,
         "files": file.contributions(),
         **figures_of(fitted, before, fitted.annotations_, file),
         "enough": enough,
@@ -134,13 +157,36 @@ def _update_aggregator(
     }
 
 
-def read_new_labels(labels: list[Path], reading: ReadOptions) -> AnnotationFile:
-    """The files of new labels as one."""
-    from conal.io import import_file
+def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str, Any]:
+    from conal.estimator import load
+    from conal.estimator.folder import save
+    from conal.io.tables import write_tables
+    from conal.report.page import render
+    from conal.updates import ENOUGH, enough_table
 
-    file = import_file(labels, reading)
-    file.warn_of_dropped()
-    return file
+    fitted = load(new.folder, encoder=new.wanted.encoder)
+    fitted.verbose = verbose
+    file = new.read()
+    X = new.read_instances(fitted, file)
+    before = None if fitted.kept_ is None else fitted.kept_.annotations
+    fitted.update(X, file.annotations, annotator_info=new.read_info(before, file), where=file.where)
+    assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
+    after = fitted.kept_.annotations
+    done = enough_table(after, fitted.probas_, fitted.classes_, new.wanted.enough)
+    page = render(fitted.results_.report) if with_page else None
+    if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
+        write_tables({new.out: fitted.tables_["labels.csv"]})
+    save(fitted, new.folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
+    return {
+        "model": new.folder,
+        "method": fitted.method,
+        "out": new.out,
+        "files": file.contributions(),
+        **figures_of(fitted, before, after, file),
+        "epochs": fitted.metrics_["epochs"],
+        "enough": new.wanted.enough,
+        "n_enough": done.num_rows,
+    }
 
 
 def figures_of(
@@ -193,78 +239,8 @@ def _summary(result: dict[str, Any]) -> str:
     lines = [
         f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
-        *file_summaries(result["files"]),
+        *options.file_summaries(result["files"]),
         f"{result['n_enough']:,} tasks have enough labels: {_right(result)}",
     ]
     lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")
     return "\n".join(lines + ([f"labels: {result['out']}"] if result["out"] is not None else []))
-
-
-# ``conal update`` of a model folder: new labels, and features or texts of new tasks.
-
-
-def update_model(
-    folder: Path,
-    labels: list[Path],
-    instances: dict[str, Any],
-    annotator_info: Path | None,
-    out: Path | None,
-    enough: float,
-    reading: ReadOptions,
-    *,
-    no_report: bool,
-    verbose: bool,
-) -> dict[str, Any]:
-    """Update the model in a folder, and replace the folder."""
-    from conal.estimator import load
-    from conal.estimator.folder import save
-    from conal.io.results import read_annotator_info
-    from conal.io.tables import write_tables
-    from conal.io.texts import check_row_order
-    from conal.report.page import render
-    from conal.updates import ENOUGH, enough_table
-
-    fitted = load(folder, encoder=instances["encoder"])
-    fitted.verbose = verbose
-    file = read_new_labels(labels, reading)
-    path = _path(fitted, instances)
-    X = None
-    if path is not None:
-        X = read_for_model(path, fitted, task=reading.task, text=instances["text_column"], fallback_to_aliases=True)
-        check_row_order(X, file.annotations.task_ids)
-    before = None if fitted.kept_ is None else fitted.kept_.annotations
-    info = None
-    if annotator_info is not None and before is not None:
-        from conal.data.joining import append_labels
-
-        whole = append_labels(before, file.annotations, where=file.where).annotations
-        info = read_annotator_info(annotator_info, whole, worker=reading.worker)
-    fitted.update(X, file.annotations, annotator_info=info, where=file.where)
-    assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
-    after = fitted.kept_.annotations
-    done = enough_table(after, fitted.probas_, fitted.classes_, enough)
-    page = None if no_report else render(fitted.results_.report)
-    if out is not None:  # before the folder: whenever the command ends, it can be repeated
-        write_tables({out: fitted.tables_["labels.csv"]})
-    save(fitted, folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
-    return {
-        "model": folder,
-        "method": fitted.method,
-        "out": out,
-        "files": file.contributions(),
-        **figures_of(fitted, before, after, file),
-        "epochs": fitted.metrics_["epochs"],
-        "enough": enough,
-        "n_enough": done.num_rows,
-    }
-
-
-def _path(fitted: Any, instances: dict[str, Any]) -> Path | None:
-    """The file of features, or of texts for a model of texts."""
-    features, text = instances["features"], instances["text"]
-    if fitted.text_features_ is None and text is not None:
-        raise InputError("--text: this model was trained on features; pass --features of the new tasks")
-    if fitted.text_features_ is not None and features is not None:
-        raise InputError("--features: this model was trained on texts; pass --text of the new tasks")
-    found: Path | None = features if text is None else text
-    return found

@@ -197,5 +197,7 @@ def _report(names: list[Any], what: str, allow_missing: bool) -> None:
         return
     message = f"{len(names):,} {what}: {examples(names)}"
     if not allow_missing:
-        raise InputError(f"{message}; complete the files, or drop these with allow_missing=True (--allow-missing)")
+        raise InputError(
+            f"{message}; complete the files, or drop these with allow_missing=True (--set allow_missing=true)"
+        )
     warn(f"dropped: {message}", DataWarning)

@@ -692,7 +692,7 @@ def _refused_answers(labels: Labels, task: Encoded, worker: Encoded, where: str)
     rows = rows[~np.isin(pairs[rows], pairs[labels.codes != MISSING])]
     unused = [word for k, word in enumerate(labels.refusals) if not (labels.refused == k).any()]
     if unused:
-        warn(f"{where}: no label is {examples(unused)}; check abstain (--abstain)", DataWarning)
+        warn(f"{where}: no label is {examples(unused)}; check abstain (--set abstain)", DataWarning)
     return Annotations(
         task.codes[rows],
         worker.codes[rows],

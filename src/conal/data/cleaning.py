@@ -210,11 +210,11 @@ def remedy_for(labels: Labels, otherwise: str) -> str:
     """How to keep labels that are words for "missing", if there are any.
 
     >>> remedy_for(read_labels(["yes", "NA"]), "")
-    "if 'NA' is a class, set missing='' (--missing '')"
+    "if 'NA' is a class, pass missing='' (--set missing=)"
     """
     if labels.chosen or not labels.words:
         return otherwise
-    return f"if {' or '.join(map(repr, list(labels.words)[:3]))} is a class, set missing='' (--missing '')"
+    return f"if {' or '.join(map(repr, list(labels.words)[:3]))} is a class, pass missing='' (--set missing=)"
 
 
 def _without(column: Encoded, absent: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], Names]:

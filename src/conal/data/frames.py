@@ -139,7 +139,8 @@ def find_annotators(columns: Sequence[str], where: str) -> str | None:
 
 def _option(role: str) -> str:
     keyword = KEYWORDS.get(role, role)
-    return f"{keyword}= (--{keyword}-column)"
+    flag = "--set text_column=NAME" if keyword == "text" else f"--{keyword}-column"
+    return f"{keyword}= ({flag})"
 
 
 def is_name_column(column: str, roles: Iterable[str]) -> bool:

@@ -80,7 +80,7 @@ class OnnxWriter(Writer):
         if size > MAX_ONNX:
             raise InputError(
                 f"the networks have {size:,} bytes, and an ONNX file can have two gigabytes; "
-                "export to torch (--to torch)"
+                "export to torch (a file that ends in .pt2)"
             )
 
     def write(self, program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:

@@ -249,7 +249,7 @@ def choose_selection(estimator: CrowdClassifier, given: TrainingInputs) -> tuple
     if estimator.patience is not None and rule == "last":
         raise InputError(
             "patience needs a score, and selection 'last' has none; "
-            "choose selection='annotations' (--set selection=annotations), or pass validation data (--valid-features, "
+            "choose selection='annotations' (--set selection=annotations), or pass validation data (--valid, "
             "--valid-labels)"
         )
     return crowd, LastEpoch()

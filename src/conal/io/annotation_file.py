@@ -37,10 +37,10 @@ REMEDIES = {
     SEVERAL: "ask about one choice at a time: --question NAME=CHOICE makes a yes-or-no question of it",
     "no single choice": "choose another question with --question",
     "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
-    "rejected by the requester": "keep them with --keep-rejected",
+    "rejected by the requester": "keep them with --set keep_rejected=true",
     "drafts or discarded": "export flat records: records.to_list(flatten=True), or records.to_datasets()",
     "contradict": "correct the true labels on the platform",
-    "repeat a (task, worker) pair": "choose the first or last, or refuse them, with --on-duplicate",
+    "repeat a (task, worker) pair": "keep the first, or refuse the file, by --set on_duplicate=first or =error",
     "differ only in case": "correct the labels, or they count as different classes",
     UNLABELLED: "nothing to do: conal fit predicts them, given their features or texts",
     "differ only in type": "make the labels all text or all numbers",
@@ -53,7 +53,7 @@ def remedy(problem: str, otherwise: str = "nothing to do if this is meant") -> s
     """The remedy for a problem.
 
     >>> remedy("rejected by the requester")
-    'keep them with --keep-rejected'
+    'keep them with --set keep_rejected=true'
     """
     return next((advice for words, advice in REMEDIES.items() if words in problem), otherwise)
 

@@ -283,7 +283,9 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _parquet_message(path: Path) -> str:
-    return f"{path}: cannot be read as parquet: {{}}. Check the file, or set its format with format= (--format)"
+    return (
+        f"{path}: cannot be read as parquet: {{}}. Check the file, or set its format with format= (--set format=NAME)"
+    )
 
 
 # Arrow's own files: streams, Feather, and the folders that Hugging Face's ``save_to_disk`` writes.
@@ -395,7 +397,7 @@ def _skip_start(stream: Any, path: Path) -> None:
 
 
 def _message(path: Path) -> str:
-    return f"{path}: cannot be read as arrow: {{}}. Check the file, or set its format with format= (--format)"
+    return f"{path}: cannot be read as arrow: {{}}. Check the file, or set its format with format= (--set format=NAME)"
 
 
 # ---------------------------------------------------------------- what compressed buffers promise

@@ -321,7 +321,7 @@ def _reader(path: Path, options: ReadOptions) -> Reader:
     if len(found) > 1:
         raise InputError(
             f"{path}: could be {' or '.join(importer.title for importer in found)}; choose one with format= "
-            f"(--format): {', '.join(importer.name for importer in found)}"
+            f"(--set format=NAME): {', '.join(importer.name for importer in found)}"
         )
     if not found and not _may_be_plain(path, head):
         _refuse_unknown(path, head)
@@ -357,6 +357,6 @@ def _refuse_unknown(path: Path, head: Head) -> NoReturn:
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # raises an error if the file is cut off
     raise InputError(
-        f"{path}: has no known format, found {head.describe()}; set it with format= (--format): "
+        f"{path}: has no known format, found {head.describe()}; set it with format= (--set format=NAME): "
         f"{', '.join((*PLAIN_FORMATS, *importers.names()))}"
     )

@@ -243,6 +243,7 @@ def _check_lines(lines: bytes, path: Path, first: int) -> None:
         if line and not line.startswith(b"{"):
             shown = line[:40].decode("utf-8", "replace")
             raise InputError(
-                f"{where} is no JSON object but {shown!r}. Check the file, or set its format with format= (--format)"
+                f"{where} is no JSON object but {shown!r}. Check the file, or set its format "
+                "with format= (--set format=NAME)"
             )
         check_depth(line, where)

@@ -134,7 +134,7 @@ def warn_of_words(annotations: Annotations, path: str | PathLike[str]) -> None:
     words = words_among(annotations.classes)
     if words:
         warn(
-            f"{path}: classes {examples(words)} are read as missing labels; read it with missing='' (--missing '')",
+            f"{path}: classes {examples(words)} are read as missing labels; read it with missing='' (--set missing=)",
             DataWarning,
         )
 
@@ -220,7 +220,7 @@ def _refuse_wide(path: Path, header: Sequence[str], wanted: Mapping[str, str | N
         raise InputError(
             f"{path}: no column for the task; it has {', '.join(map(repr, header))}. If a row is one label, call the "
             f"columns {roles}, or set task= (--task-column) and so on; if a row is a task and a column an annotator, "
-            f"set format='wide' (--format wide) and task={header[0]!r} (--task-column {header[0]!r})"
+            f"pass format='wide' (--set format=wide) and task={header[0]!r} (--task-column {header[0]!r})"
         )
 
 
@@ -289,7 +289,8 @@ def _refusing_damage(path: Path, kind: str) -> Iterator[None]:
         if "UTF8" in reason:
             raise InputError(f"{path}: is not UTF-8 text ({reason}); save the file as UTF-8") from error
         raise InputError(
-            f"{path}: cannot be read as {kind}: {reason}. Check the file, or set its format with format= (--format)"
+            f"{path}: cannot be read as {kind}: {reason}. Check the file, or set its format "
+            "with format= (--set format=NAME)"
         ) from error
 
 
@@ -441,7 +442,11 @@ def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
     """Reject a table of one column whose name contains delimiters."""
     found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
     if found is not None:
-        advice = {"\t": "call it .tsv, or say format='tsv' (--format tsv)", ",": "call it .csv", ";": "call it .csv"}
+        advice = {
+            "\t": "call it .tsv, or say format='tsv' (--set format=tsv)",
+            ",": "call it .csv",
+            ";": "call it .csv",
+        }
         raise InputError(
             f"{path}: columns are separated by {found!r}, which is not {kind}; "
             f"{advice.get(found, 'separate them by commas')}"

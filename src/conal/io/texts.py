@@ -204,10 +204,13 @@ def _from_arrow(table: pa.Table, text: str | None, task: str | None, where: str)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_nested(values.type):
-        raise InputError(f"{where}: column {column!r} contains {values.type}, not text; set --text-column")
+        raise InputError(
+            f"{where}: column {column!r} contains {values.type}, not text; name another by --set text_column=NAME"
+        )
     ids = None if task_column is None else ids_from(table[task_column], where)
     with refusing(
-        ARROW_ERRORS, f"{where}: column {column!r} contains {values.type}, not text ({{}}); set --text-column"
+        ARROW_ERRORS,
+        f"{where}: column {column!r} contains {values.type}, not text ({{}}); name another by --set text_column=NAME",
     ):
         texts = values.cast(pa.large_string()).to_pylist()
     found = _one_per_task(texts, ids, where)

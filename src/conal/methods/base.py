@@ -514,11 +514,11 @@ class _ClassLogits(nn.Module):
 
 def _check_declarations(cls: type[CrowdMethod]) -> None:
     """Tell the author of a method about declarations that would have no effect."""
-    options = [name for name, found in cls.declared.items() if found.option is not None]
+    options = [name for name, found in cls.declared.items() if found.flag]
     if options:
         raise TypeError(
             f"{cls.__name__}.{options[0]}: only parameters of every classifier have an option; users set those of a "
-            f"method by --set {options[0]}=VALUE, so leave out option="
+            f"method by --set {options[0]}=VALUE, so leave out flag="
         )
     unknown = [name for name in cls.uses if name not in ClassifierParameters.declared]
     if unknown:

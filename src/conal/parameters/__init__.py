@@ -17,11 +17,10 @@ from conal.parameters.constraints import (
     whole,
     widths,
 )
-from conal.parameters.declaration import Option, Parameter, Parameterised, check_parameters, parameter
+from conal.parameters.declaration import Parameter, Parameterised, check_parameters, parameter
 
 __all__ = [
     "Constraint",
-    "Option",
     "Parameter",
     "Parameterised",
     "anything",

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar, dataclass_transform
 
-from conal.parameters.constraints import Constraint, anything
+from conal.parameters.constraints import Constraint, anything, json_or_text
 
 __all__ = [
     "FrozenParameters",
-    "Option",
     "Parameter",
     "Parameterised",
     "check_parameters",
@@ -31,36 +30,15 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Option:
-    """How the command line shows a parameter.
+class Parameter:
+    """One parameter: its name, type and default, what it must be, a line of help, and how the command line takes it.
 
     Attributes
     ----------
     flag : str
-        For example ``--task-column``; by default made from the parameter's name.
-    help : str
-        Text of ``--help``, if it differs from the parameter's help.
-    parse : callable, optional
-        Function from the user's text to the value.
-    shown_default : str
-        Text shown as the default in the help.
-    metavar : str
-        What the help shows in place of a value, if it is not the type.
-    """
-
-    flag: str = ""
-    help: str = ""
-    parse: Callable[[str], Any] | None = None
-    shown_default: str = ""
-    metavar: str = ""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter: its name, type and default, what it must be, a line of help, and its option if it has one.
-
-    Attributes
-    ----------
+        Its option, such as ``--task-column``; empty if it is set by ``--set`` alone.
+    parse : callable or None
+        Function from the user's text to the value; None if the command line does not take it.
     name, attribute : str
         The name for users, and the attribute with the value; they differ if a method has the same name.
     free_on_resume : bool
@@ -72,17 +50,13 @@ class Parameter:
     default: Any
     must_be: Constraint
     help: str
-    option: Option | None = None
+    flag: str = ""
+    parse: Callable[[str], Any] | None = json_or_text
     free_on_resume: bool = False
     for_losses: bool = False
     name: str = ""
     attribute: str = ""
     annotation: str = ""
-
-    @property
-    def flag(self) -> str:
-        """Its option on the command line, such as ``--task-column``; empty if it has none."""
-        return "" if self.option is None else self.option.flag or f"--{self.name.replace('_', '-')}"
 
     def check(self, value: Any) -> None:
         """Reject an invalid value."""
@@ -94,13 +68,14 @@ def parameter(
     default: Any,
     must_be: Constraint,
     help: str,  # noqa: A002
-    option: Option | None = None,
+    flag: str = "",
+    parse: Callable[[str], Any] | None = json_or_text,
     free_on_resume: bool = False,
     for_losses: bool = False,
     alias: str = "",
 ) -> Any:
     """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
-    return Parameter(default, must_be, help, option, free_on_resume, for_losses, name=alias)
+    return Parameter(default, must_be, help, flag, parse, free_on_resume, for_losses, name=alias)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from conal._registry import names_in_source
 from conal.errors import InputError
 from conal.parameters.constraints import anything, comma_separated, flag, maybe_none, one_of
-from conal.parameters.declaration import Option, Parameter, Parameterised, parameter
-
-__all__ = ["PLAIN_FORMATS", "ReadOptions"]
+from conal.parameters.declaration import Parameter, Parameterised, parameter
 
 PLAIN_FORMATS = ("csv", "tsv", "parquet", "arrow", "xlsx", "jsonl", "npy")
 """Formats of no particular platform: one row per annotation, or a matrix."""
@@ -22,32 +20,24 @@ class GeneralOptions(Parameterised):
     format: str | None = parameter(
         default=None,
         must_be=anything(),
-        help="Name of the format; detected from the content by default.",
-        option=Option(
-            help="Input format (default: detected): "
-            f"{', '.join((*PLAIN_FORMATS, *names_in_source('conal.io.platforms')))}."
-        ),
+        help="Name of the format; detected from the content by default: "
+        f"{', '.join((*PLAIN_FORMATS, *names_in_source('conal.io.platforms')))}.",
+        parse=str,
     )
     classes: Sequence[Any] | None = parameter(
         default=None,
         must_be=anything(),
         help="The classes in order; numbers may be given as text. A label outside them is an error. For a matrix of "
         "numbers, names of the labels 0, 1, 2, ...",
-        option=Option(
-            help="Classes in order, comma-separated (default: those in the file); for .npy, also names of 0, 1, 2, ...",
-            parse=comma_separated,
-        ),
+        flag="--classes",
+        parse=comma_separated,
     )
     missing: Any = parameter(
         default=None,
         must_be=anything(),
         help="Labels that mean 'no label': one value or several, or '' for none. By default NA, N/A, null and nan, and "
         "-1 in a matrix. Empty cells and NaN are always missing.",
-        option=Option(
-            help="Labels that mean 'no label', comma-separated, or '' for none; empty cells always do.",
-            parse=maybe_none,
-            shown_default="NA, N/A, null, nan, and -1 in a matrix",
-        ),
+        parse=maybe_none,
     )
     abstain: Any = parameter(
         default=None,
@@ -55,33 +45,26 @@ class GeneralOptions(Parameterised):
         help="Labels that mean 'asked, but declined to answer', such as 'refused': one value or several. They are no "
         "classes. How often each annotator declines, and on which classes, then counts as evidence; by default such "
         "labels are classes, and with missing= they count for nothing.",
-        option=Option(
-            help="Labels that mean 'asked, but declined to answer', comma-separated: no classes, but counted as "
-            "evidence. To ignore them, use --missing.",
-            parse=maybe_none,
-        ),
+        parse=maybe_none,
     )
     ordinal: bool = parameter(
         default=False,
         must_be=flag(),
         help="The classes are a scale, such as grades from 1 to 5: numbers in their own order, others as listed in "
         "classes. Results then have the mean, the median and an interval of each task, and agreement counts distances.",
-        option=Option(
-            help="The classes are a scale, such as grades from 1 to 5: numbers in their own order, others as listed by "
-            "--classes, from the lowest to the highest."
-        ),
+        flag="--ordinal",
     )
     on_duplicate: Literal["last", "first", "error"] = parameter(
         default="last",
         must_be=one_of("last", "first", "error"),
         help="Which label to keep if an annotator labelled a task twice; 'last' means latest if the file has times.",
-        option=Option(help="Which label to keep if an annotator labelled a task twice; error rejects the file."),
+        parse=str,
     )
-
     unlabelled: bool = parameter(
         default=False,
         must_be=flag(),
         help="Accept a file in which nobody has labelled a task yet, for its tasks.",
+        parse=None,
     )
 
 
@@ -101,32 +84,35 @@ class ReadOptions(GeneralOptions):
         default=None,
         must_be=anything(),
         help="Column with the task ids; in exports, the field of the task data with the task ids.",
-        option=Option("--task-column", help="Column with the task ids, in files where it has an unusual name."),
+        flag="--task-column",
+        parse=str,
     )
     worker: str | None = parameter(
         default=None,
         must_be=anything(),
         help="Column with the annotators.",
-        option=Option("--worker-column"),
+        flag="--worker-column",
+        parse=str,
     )
     label: str | None = parameter(
         default=None,
         must_be=anything(),
         help="Column with the labels.",
-        option=Option("--label-column"),
+        flag="--label-column",
+        parse=str,
     )
     question: str | None = parameter(
         default=None,
         must_be=anything(),
         help="Control, question or answer that contains the labels, if an export has several; NAME=CHOICE asks whether "
         "annotators ticked one choice, yes or no.",
-        option=Option(),
+        flag="--question",
+        parse=str,
     )
     keep_rejected: bool = parameter(
         default=False,
         must_be=flag(),
         help="Keep rejected work (MTurk, Toloka).",
-        option=Option(),
     )
 
     def refuse_unused(self, takes: Collection[str], title: str) -> None:
@@ -158,4 +144,4 @@ class ReadOptions(GeneralOptions):
 
 def _spelled(found: Parameter) -> str:
     """The parameter as Python and the command line spell it."""
-    return f"{found.name}= ({found.flag})"
+    return f"{found.name}= ({found.flag or f'--set {found.name}'})"

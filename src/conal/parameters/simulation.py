@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 from conal.errors import InputError
 from conal.parameters.constraints import anything, number, one_of, several_of, share, whole
-from conal.parameters.declaration import FrozenParameters, Option, parameter
-
-__all__ = ["ADVERSARIES", "CommonType", "CrowdSettings", "GateKind", "OrdinalSettings", "Pairs", "SyntheticSettings"]
+from conal.parameters.declaration import FrozenParameters, parameter
 
 CommonType = Literal["asymmetric", "symmetric"]
 GateKind = Literal["interaction", "effects"]
@@ -28,55 +26,47 @@ class CrowdSettings(FrozenParameters):
     which annotator labels which instance.
     """
 
-    n_annotators: int = parameter(default=30, must_be=whole(1), help="Number of annotators, R.", option=Option())
+    n_annotators: int = parameter(default=30, must_be=whole(1), help="Number of annotators, R.")
     labels_per_instance: float = parameter(
         default=3.0,
         must_be=number(at_least=1),
         help="Mean number of labels per training instance, at most the number of annotators.",
-        option=Option(),
     )
     prolific_share: float = parameter(
         default=0.0,
         must_be=number(at_least=0, at_most=1),
         help="Share of the instances that the first annotator labels in addition to those that chance gives.",
-        option=Option(),
     )
     common_strength: float = parameter(
         default=0.4,
         must_be=number(at_least=0, at_most=1),
         help="Probability of a mistake under the common confusion (off-diagonal mass of each corrupted row).",
-        option=Option(),
     )
     common_type: CommonType = parameter(
         default="asymmetric",
         must_be=one_of("asymmetric", "symmetric"),
         help="Common confusion. asymmetric: each class is taken for one other class, chosen at random; symmetric: "
         "classes are paired at random and swapped, and a class without a partner stays uncorrupted.",
-        option=Option(),
     )
     individual_strength: float = parameter(
         default=0.3,
         must_be=number(at_least=0, at_most=1),
         help="Probability of a mistake under an annotator's own, asymmetric confusion (off-diagonal mass).",
-        option=Option(),
     )
     families: int = parameter(
         default=0,
         must_be=whole(0),
         help="Number of families of annotators, who share a part of their own confusion; with 0, there are none.",
-        option=Option(),
     )
     family_share: float = parameter(
         default=0.7,
         must_be=number(at_least=0, at_most=1),
         help="Share of an annotator's own confusion that is the family's, which is asymmetric too.",
-        option=Option(),
     )
     proportion: float = parameter(
         default=0.5,
         must_be=number(at_least=0, at_most=1),
         help="Mean of omega, the probability that a label comes from the common confusion; with 0, none does.",
-        option=Option(),
     )
     gate: GateKind = parameter(
         default="interaction",
@@ -84,32 +74,27 @@ class CrowdSettings(FrozenParameters):
         help="Where omega comes from. effects: the paper's Equation 3, with bias vectors, so that some instances are "
         "difficult for all and some annotators lean on common confusion everywhere; interaction: embeddings of unit "
         "length and one bias, so that nearly all of omega is particular to a pair of instance and annotator.",
-        option=Option(),
     )
     gate_scale: float = parameter(
         default=4.0,
         must_be=number(at_least=0, at_most=1e6),
         help="How much omega varies between instances and annotators; 0 makes it constant. With the gate 'effects' it "
         "is the standard deviation of omega's log-odds.",
-        option=Option(),
     )
     difficulty_share: float = parameter(
         default=0.35,
         must_be=number(at_least=0, at_most=1),
         help="Share of omega's variance that is between instances, with the gate 'effects'.",
-        option=Option(),
     )
     expertise_share: float = parameter(
         default=0.2,
         must_be=number(at_least=0, at_most=1),
         help="Share of omega's variance that is between annotators, with the gate 'effects'; the rest is interaction.",
-        option=Option(),
     )
     embedding_dim: int = parameter(
         default=20,
         must_be=whole(1),
         help="Dimension of the embeddings of instances and annotators, from which omega is computed.",
-        option=Option(),
     )
     pairs: Pairs | None = parameter(
         default=None,
@@ -123,23 +108,18 @@ class CrowdSettings(FrozenParameters):
         help="Annotators who mean harm, one kind or several with commas. spammers: each says one class; clickers: "
         "any class at random; ring: all exchange the classes in the same way; copyists: each copies an honest "
         "annotator, whose tasks they take; sleepers: honest first, clickers after turn_after labels.",
-        option=Option(shown_default="none", metavar="KINDS"),
     )
     adversary_share: float = parameter(
         default=0.2,
         must_be=share(),
         help="Share of the annotators who mean harm, if there are any, in equal parts of all kinds.",
-        option=Option(),
     )
     copied_share: float = parameter(
         default=0.9,
         must_be=number(at_least=0, at_most=1),
         help="Share of the labels that copyists copy, on tasks of their source; the others are their own.",
-        option=Option(),
     )
-    turn_after: int = parameter(
-        default=50, must_be=whole(0), help="Number of labels that sleepers give honestly.", option=Option()
-    )
+    turn_after: int = parameter(default=50, must_be=whole(0), help="Number of labels that sleepers give honestly.")
     seed: int = parameter(default=0, must_be=whole(0), help="Random seed; the same seed and data give the same crowd.")
 
     def __post_init__(self) -> None:
@@ -162,21 +142,16 @@ class SyntheticSettings(CrowdSettings):
     """The synthetic dataset: its instances, and the crowd that labels them."""
 
     n_train: int = parameter(
-        default=8000, must_be=whole(1), help="Number of training instances, labelled by the crowd.", option=Option()
+        default=8000, must_be=whole(1), help="Number of training instances, labelled by the crowd."
     )
-    n_valid: int = parameter(
-        default=1000, must_be=whole(0), help="Number of validation instances, with true labels.", option=Option()
-    )
-    n_test: int = parameter(
-        default=1000, must_be=whole(0), help="Number of test instances, with true labels.", option=Option()
-    )
-    n_classes: int = parameter(default=6, must_be=whole(2), help="Number of classes.", option=Option())
-    n_features: int = parameter(default=20, must_be=whole(1), help="Number of features.", option=Option())
+    n_valid: int = parameter(default=1000, must_be=whole(0), help="Number of validation instances, with true labels.")
+    n_test: int = parameter(default=1000, must_be=whole(0), help="Number of test instances, with true labels.")
+    n_classes: int = parameter(default=6, must_be=whole(2), help="Number of classes.")
+    n_features: int = parameter(default=20, must_be=whole(1), help="Number of features.")
     separation: float = parameter(
         default=0.85,
         must_be=number(at_least=0, at_most=1e6),
         help="Standard deviation of the class means; around its mean, a class has standard deviation 1.",
-        option=Option(),
     )
 
 

@@ -10,7 +10,6 @@ from conal.parameters.constraints import (
     anything,
     either,
     flag,
-    json_or_text,
     number,
     one_of,
     optional,
@@ -19,23 +18,10 @@ from conal.parameters.constraints import (
     whole,
     widths,
 )
-from conal.parameters.declaration import Option, Parameterised, parameter
+from conal.parameters.declaration import Parameterised, parameter
 
 if TYPE_CHECKING:
     from conal.networks.backbones import Backbone
-
-__all__ = [
-    "ClassPrior",
-    "ClassifierParameters",
-    "Plan",
-    "Scaling",
-    "Settings",
-    "is_large",
-    "plan",
-    "planned_epochs",
-    "planned_folds",
-    "planned_rounds",
-]
 
 
 # How to train: what the number of tasks says where the user says nothing.
@@ -154,8 +140,6 @@ ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
 
 Scaling = Literal["auto", "robust", "global", "standard", "none"]
 
-BY_METHOD = "depends on the method"
-
 
 class Settings(Parameterised):
     """What the training loop itself reads; everything else belongs to `ClassifierParameters`."""
@@ -165,21 +149,16 @@ class Settings(Parameterised):
         must_be=number(above=0),
         help="Learning rate of Adam. With epochs='auto' and more than 50,000 labelled tasks, N of them, it is "
         "multiplied by sqrt(50,000 / N).",
-        option=Option(shown_default=BY_METHOD),
     )
     epochs: int | Literal["auto"] = parameter(
         default="auto",
         must_be=either(whole(1), one_of("auto")),
         help="Number of passes over the data, or 'auto': 100 for up to 2,500 labelled tasks, and fewer for more (see "
         "conal.parameters.training).",
-        option=Option(
-            help="Number of passes over the data; auto: the more tasks, the fewer.",
-            parse=json_or_text,
-            metavar="<int|auto>",
-        ),
+        flag="--epochs",
         free_on_resume=True,
     )
-    batch_size: int = parameter(default=256, must_be=whole(1), help="Number of instances in a batch.", option=Option())
+    batch_size: int = parameter(default=256, must_be=whole(1), help="Number of instances in a batch.")
     warmup_epochs: int | Literal["auto"] = parameter(
         default="auto",
         must_be=either(whole(0), one_of("auto")),
@@ -196,7 +175,6 @@ class Settings(Parameterised):
         default=None,
         must_be=optional(whole(1)),
         help="Early stopping: stop after this many epochs without a better score.",
-        option=Option(),
         free_on_resume=True,
     )
     max_restarts: int = parameter(
@@ -207,7 +185,7 @@ class Settings(Parameterised):
         must_be=whole(0, below=2**63, shown_below="2**63"),
         help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread, also if several "
         "fits run at once in threads of a program.",
-        option=Option(help="Random seed; the same seed and data give the same result."),
+        flag="--seed",
     )
     accelerator: str = parameter(
         default="auto", must_be=anything(), help='Hardware, for Lightning Fabric: "auto", "cpu" or "cuda".'
@@ -252,11 +230,6 @@ class ClassifierParameters(Settings):
         "images per channel), 'robust', 'auto' or 'none' (see conal.training.scaling). None: a module or callable "
         "of your own as backbone gets what you pass to fit and predict, as float32; conal's networks have 'robust' "
         "for xconal and otherwise 'auto'.",
-        option=Option(
-            help="Feature scaling: global (one factor), standard (per feature, of images per channel), robust (also "
-            "clips outliers), none, or auto.",
-            shown_default=BY_METHOD,
-        ),
     )
     selection: str = parameter(
         default="auto",
@@ -276,16 +249,8 @@ class ClassifierParameters(Settings):
         must_be=anything(),
         help="Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. "
         "Inferred labels are pushed towards them, which helps if they are right and does more harm if they are wrong.",
-        option=Option(
-            help="Known class shares: balanced, or JSON such as "
-            """'{"cat": 0.8, "dog": 0.2}'. A wrong prior costs more accuracy than a right one gains.""",
-            parse=json_or_text,
-            shown_default="estimate",
-        ),
     )
-    ensemble: int = parameter(
-        default=1, must_be=whole(1), help="Number of fits, from different seeds, to average.", option=Option()
-    )
+    ensemble: int = parameter(default=1, must_be=whole(1), help="Number of fits, from different seeds, to average.")
     refits: int | Literal["auto"] = parameter(
         default="auto",
         must_be=either(whole(0), one_of("auto")),
@@ -294,12 +259,6 @@ class ClassifierParameters(Settings):
         "data that were passed to `fit`. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and otherwise 0. With "
         "0, xconal judges true labels by networks that were not trained on them, which takes no time, but on small "
         "data makes labels look better than they are; other methods then have no rates.",
-        option=Option(
-            help="With --true-labels: number of further fits, each without a part of the true labels, that judge this "
-            "part for the rates of the report; auto: 5 for xconal and up to 20,000 tasks.",
-            parse=json_or_text,
-            metavar="<int|auto>",
-        ),
         free_on_resume=True,
     )
     text_components: int = parameter(
@@ -312,11 +271,6 @@ class ClassifierParameters(Settings):
         must_be=optional(place()),
         help="If X is text: a local folder with an encoder (sentence-transformers, or model.onnx and tokenizer.json) "
         "whose embeddings are the features, in place of conal.TextFeatures.",
-        option=Option(
-            help="Local folder with an encoder of texts: sentence-transformers, or model.onnx with tokenizer.json. Its "
-            "embeddings take the place of the terms of the texts. Nothing is downloaded.",
-            metavar="<folder>",
-        ),
     )
     verbose: bool = parameter(
         default=True, must_be=flag(), help="Show progress in a terminal or notebook.", free_on_resume=True

@@ -466,7 +466,7 @@ class EncodedTexts:
         if self._folder is None:
             raise InputError(
                 f"the model needs its encoder {self.name!r}, which is not a part of it; pass the encoder's folder: "
-                "--encoder DIR, or conal.load(folder, encoder=DIR)"
+                "--set encoder=DIR, or conal.load(folder, encoder=DIR)"
             )
         if self._encoder is None:
             self._encoder = self._folder.open()

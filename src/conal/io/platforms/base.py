@@ -76,7 +76,7 @@ class Importer(Reader):
         """Reject a file of another format; the error says what was expected and what was found."""
         raise InputError(
             f"{where}: is not {self.title}: expected {self.expects}, found {found}; "
-            "set its format with format= (--format), or omit it to detect the format"
+            "set its format with format= (--set format=NAME), or omit it to detect the format"
         )
 
 

@@ -117,13 +117,10 @@ def reproducing_command(
 
 
 def _option(name: str, value: Any, declared: Parameter | None) -> list[str]:
-    """The parameter's own option if it accepts the value, ``--set`` otherwise."""
-    option = None if declared is None else declared.option
-    if name == "seed" or (option is not None and (option.parse is None or isinstance(value, int | str))):
-        flag = None if option is None else option.flag
-        return [flag or f"--{name.replace('_', '-')}", str(value)]
+    """The parameter's own option if it has one, ``--set`` otherwise."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return ["--set", f"{name}={shown}"]
+    flag = "" if declared is None else declared.flag
+    return [flag, shown] if flag else ["--set", f"{name}={shown}"]
 
 
 def plain_value(value: Any) -> Any:

@@ -124,9 +124,9 @@ def _text(section: ReplacementSection) -> str:
     return (
         "The alternative annotator test (Calderon, Reichart and Dror 2025): a model takes the place of each person in "
         f"turn, and its agreement with the other people is compared with the person's, {measure}. People have a "
-        f"handicap of {section['epsilon']:g} (--handicap), because models cost less: a model can stand in for a person "
-        "if the share of tasks on which the person agrees better, less the share on which the model does, is reliably "
-        "below it. It may replace people if it can stand in for at least half of them. "
+        f"handicap of {section['epsilon']:g} (--set handicap), because models cost less: a model can stand in for a "
+        "person if the share of tasks on which the person agrees better, less the share on which the model does, is "
+        "reliably below it. It may replace people if it can stand in for at least half of them. "
         + (f"Of {len(section['rows'])} models, other handicaps let pass: {others}. " if others else "")
         + "Mistakes that a model shares with most people are invisible to this test."
     )
