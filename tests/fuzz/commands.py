@@ -25,7 +25,8 @@ from helpers.processes import one_thread
 
 __all__ = ["COMMANDS", "LABELS_ONLY", "Stage", "check_environment", "check_full_disk", "check_kill", "make_stage"]
 
-SIMULATE = "simulate --n-train 24 --n-valid 4 --n-test 4 --n-classes 3 --n-annotators 4 --quiet"
+SIZES = ("n_train=24", "n_valid=4", "n_test=4", "n_classes=3", "n_annotators=4")
+SIMULATE = f"simulate {' '.join(f'--set {size}' for size in SIZES)} --quiet"
 FIT = "fit labels.csv --features features.npy --epochs 8 --quiet --out model"
 TABLES = "--out clean.csv --annotators workers.parquet --confusion confusion.jsonl"
 LABELS_ONLY: dict[str, tuple[str, ...]] = {
@@ -92,7 +93,7 @@ def make_stage(place: Path, commands: dict[str, tuple[str, ...]]) -> Stage:
     """Two crowds, models if commands need them, and the undisturbed result of every command."""
     stock = place / "stock"
     stock.mkdir()
-    lines = [f"{SIMULATE} --out one", f"{SIMULATE} --out two --seed 9"]
+    lines = [f"{SIMULATE} --out one", f"{SIMULATE} --out two --set seed=9"]
     lines += ["aggregate one/labels.csv --out clean.csv --save crowd --quiet"]
     if commands != LABELS_ONLY:
         fit = "fit one/labels.csv --features one/features.npy --epochs 1 --no-report --quiet"
@@ -201,7 +202,7 @@ def _set_out(rng: random.Random, stage: Stage) -> Task:
     _reset(stage)
     if words[0] != "update" and rng.random() < 0.5:
         older = [{"labels.csv": "other.csv"}.get(word, word) for word in words]
-        _well(_run(older + (["--seed", "7"] if words[0] in ("fit", "simulate") else []), stage.work))
+        _well(_run(older + (["--set", "seed=7"] if words[0] in ("fit", "simulate") else []), stage.work))
         words += [] if "--overwrite" in words else ["--overwrite"]
     note(str(words))
     return Task(words, COMMANDS[line], _files(stage.work, COMMANDS[line]), stage.new[line], stage.seconds[line])
