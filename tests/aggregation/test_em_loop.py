@@ -68,7 +68,7 @@ def test_an_unknown_parameter_lists_the_known() -> None:
 
 def test_truth_about_tasks_that_are_not_there_changes_nothing() -> None:
     crowd = Annotations.from_matrix(votes(5))
-    with pytest.warns(DataWarning, match="ignored 1 of 2, of unknown tasks: 999"):
+    with pytest.warns(DataWarning, match="ignored 1 of 2 true labels, of tasks without annotations: 999"):
         with_stranger = DawidSkene().fit(crowd, true_labels={0: 2, 999: 0})
     np.testing.assert_array_equal(with_stranger.probas_, DawidSkene().fit(crowd, true_labels={0: 2}).probas_)
 
@@ -99,7 +99,7 @@ def test_truth_comes_in_many_shapes(given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"a": 2}, "no task has annotations; the tasks are 'a', those with annotations 0, 1, 2"),
+        ({"a": 2}, "no task of the 1 true labels has annotations; the tasks are 'a', those with annotations 0, 1, 2"),
         (pd.Series([2, 1], index=[0, 0]), "a task occurs more than once"),
         ({0: "x"}, "'x' are not among the classes 0, 1, 2"),
         (pd.DataFrame({"task": [0], "worker": [1]}), "no column for the truth"),

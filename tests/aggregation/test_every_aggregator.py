@@ -173,9 +173,7 @@ def test_matrices_and_skills_follow_from_the_labels_where_an_aggregator_has_none
     """As :class:`VoteAggregator` promises to those that derive from it; also after another fit."""
 
     class FirstVotes(VoteAggregator):
-        """The votes of everybody, by the shortest code."""
-
-        name = "first-votes"
+        """The votes of everybody, by the shortest code; it is registered nowhere."""
 
         def _aggregate(self, crowd: Annotations, known: Any) -> Any:
             return self._elect(crowd, None, known)[0]

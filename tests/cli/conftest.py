@@ -164,11 +164,11 @@ def shared_crowd(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
 
 
 @pytest.fixture(scope="session")
-def model(shared_crowd: Crowd) -> Path:
+def model(shared_crowd: Crowd, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder fitted to ``shared_crowd`` by a process of its own; no test changes it."""
     folder = shared_crowd.folder / "model"
     arguments = ("fit", shared_crowd.labels, "--features", shared_crowd.features, "--out", folder, "--epochs", 6)
-    process = Started(shared_crowd.folder, *arguments)
+    process = Started(tmp_path_factory.mktemp("streams"), *arguments)
     assert process.communicate()[1] == ""
     assert process.returncode == 0
     return folder

@@ -189,7 +189,7 @@ def test_ties_by_lot_are_in_the_table(conal: Run, tmp_path: Path, write: Write) 
     assert {row["probability"] for row in rows_of(tmp_path / "l.csv")} == {0.5}
 
 
-def test_an_aggregator_without_seed_or_verbose_gets_neither(
+def test_an_aggregator_without_verbose_does_not_get_it(
     conal: Run, small: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Plain(Aggregator):
@@ -198,7 +198,7 @@ def test_an_aggregator_without_seed_or_verbose_gets_neither(
 
     monkeypatch.setattr(aggregation, "get", lambda name: Plain)
     monkeypatch.setattr(aggregation, "make", lambda name, **parameters: Plain(**parameters))
-    assert conal("aggregate", small, "--out", place / "l.csv", "--set", "seed=4").code == 0
+    assert conal("aggregate", small, "--out", place / "l.csv").code == 0
     assert [row["label"] for row in rows_of(place / "l.csv")] == ["x", "y", "x"]
 
 

@@ -138,7 +138,10 @@ def test_what_cannot_be_updated_is_refused_and_stays(
     assert "1 tasks are new (999); pass their features" in conal("update", folder, unknown).refusal()
     assert "have no features: 999" in conal("update", folder, unknown, "--features", crowd.features).refusal()
     assert "trained on features" in conal("update", folder, new, "--text", new).refusal()
-    assert "enough (--enough) must be" in conal("update", folder, new, "--set", "enough=1.5").refusal()
+    assert (
+        "enough must be a share above 0 and below 1, not 1.5"
+        in conal("update", folder, new, "--set", "enough=1.5").refusal()
+    )
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     both = conal("fit", new, "--features", crowd.features, "--out", tmp_path / "m", "--keep-data", "--anonymise")
     assert "leave out one" in both.refusal()

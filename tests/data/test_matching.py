@@ -156,6 +156,8 @@ def test_numbers_and_text_are_the_same_names_in_two_sources() -> None:
     growth = append_labels(numbers, Annotations.from_triples(["140", "x"], ["2", "y"], ["k", "m"]))
     assert growth.annotations.task_ids.tolist() == ["140", "141", "x"]
     assert known_codes(numbers, {"140": "m"}).tolist() == [1, -1]
+    with pytest.raises(InputError, match=r"'140\.0' and 140 differ only in the way in which a number is written"):
+        known_codes(numbers, {"140.0": "m"})
     mixed = Annotations.from_triples([140, "x"], [1, 1], ["k", "m"])
     with pytest.raises(InputError, match=r"'140' and 140 differ only in type \(number and text\)"):
         join_annotations([mixed, Annotations.from_triples(["140", "y"], [1, 1], ["k", "m"])])

@@ -152,7 +152,7 @@ def test_a_vocabulary_without_weights(folder: Path) -> None:
     document["vocabulary"]["words"] += [f"w{k}" for k in range(200_000)]
     (folder / "text.json").write_text(json.dumps(document), encoding="utf-8")
     sign(folder)
-    assert "vocabulary of words has" in refused(folder)
+    assert "vocabulary of words must be" in refused(folder)
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "report.json", "tasks.json", "model.safetensors", "history.csv"])

@@ -98,7 +98,7 @@ def test_a_class_that_nobody_used_is_told() -> None:
     crowd = Annotations.from_matrix([[0, 0], [1, 1], [0, 0], [1, 1]], classes=[0, 1, 2])
     with pytest.warns(DataWarning, match="no annotator gave the label 2; the model learns it from 1 true labels alone"):
         conal.make("dl-mv", epochs=1, verbose=False).fit(np.eye(4), crowd, true_labels={0: 2, 1: 1})
-    with pytest.raises(InputError, match=r"'fish' are not among the classes 0, 1, 2; .*pass all classes"):
+    with pytest.raises(InputError, match=r"'fish' are not among the classes 0, 1, 2; .*list all classes"):
         conal.make("dl-mv", epochs=1).fit(np.eye(4), crowd, true_labels={0: "fish"})
 
 
@@ -108,7 +108,7 @@ def test_a_class_that_nobody_used_is_told() -> None:
         ("gold", {0: 1}, "true_labels: the method 'gold' takes the true labels of all rows as y"),
         ("dl-mv", [0, 1], "true_labels: 2 for 80 rows of features; pass one for each"),
         ("dl-mv", "gold.csv", "true_labels must map task ids to labels"),
-        ("dl-mv", {1000: 1}, "true_labels: no task has annotations; the tasks are 1000"),
+        ("dl-mv", {1000: 1}, "true_labels: no task of the 1 true labels has annotations; the tasks are 1000"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(name: str, given: Any, message: str, data: CrowdDataset) -> None:

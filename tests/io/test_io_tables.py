@@ -302,7 +302,7 @@ def test_missing_tokens_in_text_labels(tmp_path: Path) -> None:
     tokens = ["", " ", *WORDS, *map(str.upper, WORDS), " NaN ", '"NAN"', "None", "none!", "x"]
     path = write_text(tmp_path / "a.csv", "task,worker,label", *(f"t,w{k},{token}" for k, token in enumerate(tokens)))
     message = f"{path}: dropped {2 * len(WORDS) + 4} rows without a label ("
-    with pytest.warns(DataWarning, match=f"^{re.escape(message)}.*, 2 empty or NaN\\); if .* set missing='' "):
+    with pytest.warns(DataWarning, match=f"^{re.escape(message)}.*, 2 empty or NaN\\); if .* pass missing='' "):
         ann = read_annotations(path)
     assert ann.classes.tolist() == ["None", "none!", "x"]
     assert ann.n_annotations == 3

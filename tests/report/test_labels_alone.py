@@ -154,4 +154,4 @@ def test_a_report_has_a_model_or_an_aggregation(fitted: Any) -> None:
 def test_the_command_sets_what_was_set() -> None:
     made = aggregation.CommonConfusion(prior_omega=(2.0, 1.0), omega="annotator", seed=3).fit(graded_crowd(0))
     command = made.results_.report["aggregation"]["command"]
-    assert command.endswith("--method common-confusion --set 'prior_omega=[2.0, 1.0]' --seed 3")
+    assert command.endswith("--method common-confusion --set 'prior_omega=[2.0, 1.0]' --set seed=3")

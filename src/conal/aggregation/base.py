@@ -214,7 +214,9 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
         What it has learned from: the labels of the fit, and of every update.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "this aggregator"
+    """What messages call it, and the name under which it is registered, if it is."""
+
     ordered: ClassVar[bool] = False
     """Whether the classes must be a scale: numbers, or classes whose order was stated."""
 
@@ -411,7 +413,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
             self.__dict__.pop(name, None)
 
     def _check_memory(self, crowd: Annotations) -> None:
-        check_memory(crowd, self._numbers(crowd), getattr(self, "name", type(self).__name__))
+        check_memory(crowd, self._numbers(crowd), self.name)
 
     def _numbers(self, crowd: Annotations) -> float:
         """About how many numbers a fit keeps at once: measured, and rather too many."""

@@ -74,7 +74,7 @@ def chosen(declares: type[Parameterised], settings: dict[str, str], **options: A
 
     >>> settings = {"missing": "NA,-1", "lam": "2"}
     >>> chosen(ReadOptions, settings, task="item", classes=None), settings
-    ({'missing': ['NA', '-1'], 'task': 'item'}, {'lam': '2'})
+    ({'task': 'item', 'missing': ['NA', '-1']}, {'lam': '2'})
     """
     found = {}
     for name, declared in declares.declared.items():

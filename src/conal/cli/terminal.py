@@ -50,6 +50,6 @@ def with_flags(message: str) -> str:
     """A message of the library, which names both ways to set a parameter, with the way of the command line only.
 
     >>> with_flags("a.csv: exists already; pass overwrite=True (--overwrite), or pass missing='' (--set missing=)")
-    "a.csv: exists already; pass --overwrite, or pass --set missing="
+    'a.csv: exists already; pass --overwrite, or pass --set missing='
     """
     return BOTH_WAYS.sub(r"\1", message)

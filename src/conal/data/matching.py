@@ -161,7 +161,7 @@ def _difference(groups: list[list[Any]]) -> str:
 
 
 def _difference_of(names: list[Any]) -> str:
-    if not all(isinstance(name, str) for name in names):
+    if len(set(map(spelling, names))) < len(names):
         return "type (number and text)"
     if _WHOLE.fullmatch(look(names[0])):
         return "the way in which a number is written"

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from conal._arrays import FloatArray
-from conal.data.encoding import name_column
+from conal.data.annotations import Annotations
+from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
@@ -136,7 +137,7 @@ class Suggestions(Finding[SuggestionSection]):
 
     def columns(self, findings: Findings) -> pa.Table:
         """One row per suggestion."""
-        return suggestions_table(findings.section(self.name)["rows"])
+        return suggestions_table(findings.section(self.name)["rows"], findings.evidence.annotations)
 
 
 def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]:
@@ -171,18 +172,22 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     return rows
 
 
-def suggestions_table(rows: list[Suggestion]) -> pa.Table:
+def suggestions_table(rows: list[Suggestion], crowd: Annotations) -> pa.Table:
     """The queue as a table, which may be empty."""
     return pa.table(
         {
-            "task": _names([row["task"] for row in rows]),
-            "worker": _names([row["worker"] for row in rows]),
+            "task": _names([row["task"] for row in rows], crowd.task_ids),
+            "worker": _names([row["worker"] for row in rows], crowd.annotator_ids),
             "expected_gain": pa.array([row["expected_gain"] for row in rows], pa.float64()),
-            "label": _names([row["label"] for row in rows]),
+            "label": _names([row["label"] for row in rows], crowd.classes),
             "probability": pa.array([row["probability"] for row in rows], pa.float64()),
         }
     )
 
 
-def _names(values: list[Any]) -> pa.Array:
-    return name_column(np.array(values, dtype=object)) if values else pa.array([], pa.string())
+def _names(values: list[Any], names: Names) -> pa.Array:
+    """JSON values as the names that they stand for."""
+    if not values:
+        return pa.array([], pa.string())
+    code = {value: k for k, value in enumerate(plain_names(names))}
+    return name_column(names).take(pa.array([code.get(value) for value in values], pa.int64()))
