@@ -391,8 +391,10 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None
 
 def test_a_link_to_itself(tmp_path: Path) -> None:
     (tmp_path / "a.csv").symlink_to(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="is a symbolic link that leads nowhere"):
+    with pytest.raises(InputError, match=r"a\.csv: is a symbolic link that leads nowhere"):
         write_file(tmp_path, "new")
+    with pytest.raises(InputError, match=r"b\.csv: .*a\.csv, in which it would be, is a symbolic link"):
+        check_file_place(tmp_path / "a.csv" / "b.csv", overwrite=True)
 
 
 @posix

@@ -122,8 +122,10 @@ def claimed(path: Path, check: Callable[[], None]) -> Iterator[None]:
 def real_place(path: Path) -> Path:
     """Where a path leads to: a symbolic link stays, and what it points to is written."""
     place = Path(os.path.realpath(path))
-    if place.is_symlink():
-        raise InputError(f"{path}: is a symbolic link that leads nowhere; choose another place")
+    link = next((part for part in (place, *place.parents) if part.is_symlink()), None)  # one that leads to itself
+    if link is not None:
+        where = "is" if link == place else f"{link}, in which it would be, is"
+        raise InputError(f"{path}: {where} a symbolic link that leads nowhere; choose another place")
     return place
 
 
