@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
-from random import Random, SystemRandom
 from typing import Any
 
 import numpy as np
@@ -21,95 +18,34 @@ from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
 from conal.errors import InputError, examples
 from conal.parameters.showing import ReleaseOptions
 
-__all__ = [
-    "UNIT",
-    "PrivateRelease",
-    "bounded_counts",
-    "discrete_laplace",
-    "exact",
-    "noisy_counts",
-    "plain_spelling",
-    "positions",
-    "private_release",
-    "share_intervals",
-]
+__all__ = ["PrivateRelease", "private_release"]
 
 
-# Exact noise: the discrete Laplace distribution, drawn with whole numbers only.
-#
-# Floating-point noise can be taken apart: the low bits of a sum tell which of two values noise was added to (Mironov
-# 2012). Here every decision is a comparison of whole numbers that the source of randomness draws uniformly, so that
-# what comes out has exactly the stated distribution.
+# Noise: OpenDP's discrete Laplace mechanism, which draws whole numbers exactly (Canonne, Kamath and Steinke 2020).
+# Noise in floating-point numbers can be taken apart by its low bits (Mironov 2012).
 
 
-def noisy_counts(counts: Sequence[int], sensitivity: int, epsilon: float, source: Random) -> list[int]:
+def noisy_counts(counts: IntArray, sensitivity: int, epsilon: float) -> IntArray:
     """The counts with independent discrete Laplace noise of scale sensitivity / epsilon: the whole mechanism.
 
+    OpenDP states the loss of its measurement, and the least scale is taken whose loss is at most epsilon.
+
     Parameters
     ----------
-    counts : sequence of int
+    counts : array of int
         Of which one person changes at most ``sensitivity`` in total.
     """
-    scale = sensitivity / exact(epsilon)
-    return [count + discrete_laplace(scale, source) for count in counts]
-
-
-def exact(value: float) -> Fraction:
-    """The number that a user wrote: 1/10 for 0.1, not the nearest binary fraction.
-
-    >>> exact(0.1), exact(2)
-    (Fraction(1, 10), Fraction(2, 1))
-    """
-    return Fraction(str(value))
-
-
-def discrete_laplace(scale: Fraction, source: Random) -> int:
-    r"""A whole number x, drawn with probability proportional to :math:`e^{-|x| / \text{scale}}`.
-
-    With scale = t / s, a geometric variable with ratio :math:`e^{-1/t}` is put together from its remainder modulo t, by
-    rejection, and its quotient; dividing it by s and drawing a sign gives the result (Algorithm 2 of the reference).
-
-    Parameters
-    ----------
-    scale : Fraction
-        Above 0.
-    source : random.Random
-        ``random.SystemRandom()`` for a release. A source with a seed is for tests: who knows the seed knows the noise.
-
-    References
-    ----------
-    Canonne, Kamath, Steinke. The Discrete Gaussian for Differential Privacy. NeurIPS 2020.
-    Mironov. On Significance of the Least Significant Bits for Differential Privacy. CCS 2012.
-
-    Examples
-    --------
-    >>> [discrete_laplace(Fraction(5, 2), Random(k)) for k in range(6)]
-    [-1, 0, -5, 0, 0, 2]
-    """
-    t, s = scale.numerator, scale.denominator
-    while True:
-        remainder = source.randrange(t)
-        if not _happens(remainder, t, source):
-            continue
-        quotient = 0
-        while _happens(1, 1, source):
-            quotient += 1
-        size = (remainder + t * quotient) // s
-        negative = bool(source.getrandbits(1))
-        if size or not negative:  # otherwise zero would come up twice as often as it should
-            return -size if negative else size
-
-
-def _happens(numerator: int, denominator: int, source: Random) -> bool:
-    """True with probability e^(-numerator / denominator), of a share between 0 and 1.
-
-    The probability that the k-th of the draws with probabilities g, g/2, g/3, ... is the first to fail is
-    g^(k-1)/(k-1)! - g^k/k!; summed over odd k this is the series of e^(-g).
-    """
-    k = 1
-    while source.randrange(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
+    try:
+        import opendp.prelude as dp
+    except ImportError as error:
+        raise InputError('private releases need the package opendp: pip install "conal[privacy]"') from error
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    about = sensitivity / epsilon
+    release = dp.binary_search_chain(
+        lambda scale: dp.m.make_laplace(*space, scale=scale), sensitivity, epsilon, bounds=(about / 2, about * 2)
+    )
+    return np.array(release(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
 
 # Bounded contributions: labels counted beside public true labels, with a limit on what one person can add.
@@ -153,7 +89,7 @@ def bounded_counts(
     true_codes: Mapping[str, int],
     classes: Mapping[str, int],
     max_labels: int,
-    groups: tuple[Mapping[str, int], int] | None = None,
+    groups: tuple[Mapping[str, int], int] = ({}, 0),
 ) -> IntArray:
     r"""(B, C, C) thousandths of labels by group of the annotator, true class and label.
 
@@ -172,7 +108,7 @@ def bounded_counts(
         Spelling of a class to its position. Public.
     max_labels : int
         m: more labels of a person weigh as much as this many.
-    groups : mapping of annotators' spellings to groups, and the number of groups; optional
+    groups : mapping of annotators' spellings to groups, and the number of groups
         Annotators who are in none of the G groups are counted in a further one, so that B = G + 1.
     """
     n_classes = len(classes)
@@ -185,7 +121,7 @@ def bounded_counts(
     pairs, number = np.unique(people * n_classes**2 + cells, return_counts=True)
     people, cells = np.divmod(pairs, n_classes**2)
     weights = UNIT * np.minimum(given[people], max_labels) * number // given[people]
-    members, n_groups = groups or ({}, 0)
+    members, n_groups = groups
     group = np.where((found := _codes(crowd.annotator_ids, members)) == MISSING, n_groups, found)
     counts = np.zeros((n_groups + 1, n_classes**2), dtype=np.int64)
     np.add.at(counts, (group[people], cells), weights)
@@ -199,22 +135,24 @@ def _codes(names: npt.NDArray[Any], codes: Mapping[str, int]) -> IntArray:
 
 # Intervals of shares of noisy counts: which shares the noise leaves open.
 
+QUANTILE = float(np.log(20))
+"""Scales that Laplace noise exceeds with probability 0.05. Of sums of such noise, the part beyond as many standard
+deviations is smaller."""
 
-DRAWS = 20_000
-STEPS = 400
 
-
-def share_intervals(
-    parts: FloatArray, total: float, scale: float, *, summed: int, level: float = 0.95
-) -> tuple[FloatArray, FloatArray]:
+def share_intervals(parts: FloatArray, scale: float, *, summed: int) -> tuple[FloatArray, FloatArray]:
     r"""Lower and upper ends of the shares that parts have in their total, of which noise is known.
 
     A share p is kept if the noise can explain what was seen. For the part :math:`\tilde n` of the total
     :math:`\tilde T`, both the sums of exact counts and Laplace noise, :math:`\tilde n - p \tilde T` is
     :math:`(1 - p) Z - p Z'` if p is the exact share, where Z is the noise in the part and Z' that in all others. So p
-    is kept if :math:`|\tilde n - p \tilde T|` is at most the quantile of this variable (Fieller's method). The exact
-    share is kept with probability ``level``, however small the counts are; where they drown in the noise, the interval
-    reaches from 0 to 1. What chance had in the labels themselves is not in it.
+    is kept if
+
+    .. math:: (\tilde n - p \tilde T)^2 \le q^2 \bigl((1 - p)^2 a + p^2 b\bigr)
+
+    with a and b cells in the part and in all others (Fieller's method), and q the quantile of the noise in one cell.
+    The exact share is kept with probability 0.95 or a little more, however small the counts are; where they drown in
+    the noise, the interval reaches from 0 to 1. What chance had in the labels themselves is not in it.
 
     Parameters
     ----------
@@ -227,54 +165,24 @@ def share_intervals(
 
     Examples
     --------
-    >>> low, high = share_intervals(np.array([900.0, 100.0]), 1000.0, 10.0, summed=1)
+    >>> low, high = share_intervals(np.array([900.0, 100.0]), 10.0, summed=1)
     >>> low.round(2).tolist(), high.round(2).tolist()
     ([0.87, 0.07], [0.93, 0.13])
     """
-    grid, limits = _limits(summed, summed * (len(parts) - 1), level)
-    ends = [_interval(float(part), total, grid, limits * scale) for part in parts]
-    low, high = np.array(ends).reshape(-1, 2).T
-    return low, high
-
-
-def _interval(part: float, total: float, grid: FloatArray, limits: FloatArray) -> tuple[float, float]:
-    """The first and the last share that the noise can explain; between grid points, by linear interpolation."""
-    best = float(np.clip(part / total, 0, 1)) if total > 0 else float(part > 0)
-    at = np.searchsorted(grid, best)
-    shares = np.insert(grid, at, best)
-    excess = np.abs(part - shares * total) - np.insert(limits, at, np.interp(best, grid, limits))
-    kept = np.flatnonzero(excess <= 0)
-    if not len(kept):  # outside of what is possible: the nearest share that is
-        return best, best
-    return _crossing(shares, excess, kept[0], -1), _crossing(shares, excess, kept[-1], 1)
-
-
-def _crossing(shares: FloatArray, excess: FloatArray, kept: np.intp, step: int) -> float:
-    """Where the excess passes zero, between a share that is kept and its neighbour that is not."""
-    other = int(kept) + step
-    if not 0 <= other < len(shares):
-        return float(shares[kept])
-    part = excess[kept] / (excess[kept] - excess[other])
-    return float(shares[kept] + part * (shares[other] - shares[kept]))
-
-
-@cache
-def _limits(n_part: int, n_rest: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Shares, and for each the quantile of |(1 - p) Z - p Z'| of noise with scale 1.
-
-    The sum of n Laplace variables is the difference of two gamma variables of shape n. The draws have nothing to do
-    with the noise of a release: they are the same every time.
-    """
-    rng = np.random.default_rng(20_121_016)
-    part, rest = (
-        rng.gamma(n, size=DRAWS) - rng.gamma(n, size=DRAWS) if n else np.zeros(DRAWS) for n in (n_part, n_rest)
-    )
-    grid = np.linspace(0, 1, STEPS + 1)
-    limits = np.array([np.quantile(np.abs((1 - p) * part - p * rest), level) for p in grid])
-    return grid, limits
+    total, noise = parts.sum(), (QUANTILE * scale) ** 2 * summed
+    square = total**2 - noise * len(parts)
+    if total <= 0 or square <= 0:
+        return np.zeros(len(parts)), np.ones(len(parts))
+    middle = parts * total - noise
+    half = np.sqrt(np.maximum(middle**2 - square * (parts**2 - noise), 0))
+    return np.clip((middle - half) / square, 0, 1), np.clip((middle + half) / square, 0, 1)
 
 
 # The release: noisy counts, and the matrices, shares and intervals that follow from them.
+
+FORMAT = "conal private release 1"
+"""The first line of ``private.json``, by which a folder is recognised."""
+COMMON, SHARES, GROUPS = "private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv"
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,22 +256,19 @@ class PrivateRelease:
         """
         given, n_cells = self.common_counts.sum(0), len(self.counts) * len(self.classes)
         found = _shares(given, self.scale, n_cells)
-        columns = {f"label_{'share' if name == 'probability' else name}": found[name] for name in found}
+        shares = {f"label_{name}": pa.array(values, from_pandas=True) for name, values in found.items()}
         return pa.table(
-            {"class": name_column(self.classes)}
-            | {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+            {"class": name_column(self.classes), **shares}
             | {"labels": given, "labels_sd": np.full(len(given), self._deviation(n_cells))}
             | {"true_share": self.reference / max(self.reference.sum(), 1), "tasks": self.reference}
-        )
+        ).rename_columns({"label_probability": "label_share"})
 
     def tables(self) -> dict[str, pa.Table]:
         """File name to table."""
-        found = {"private_common_confusion.csv": self.table(), "private_class_shares.csv": self.shares()}
+        found = {COMMON: self.table(), SHARES: self.shares()}
         if self.groups:
-            parts = [self.table(group) for group in self.groups]
-            size = parts[0].num_rows
-            names = pa.array([group for group in self.groups for _ in range(size)])
-            found["private_group_confusion.csv"] = pa.concat_tables(parts).add_column(0, "group", names)
+            names = pa.array(np.repeat(self.groups, self.counts[0].size))
+            found[GROUPS] = pa.concat_tables(map(self.table, self.groups)).add_column(0, "group", names)
         return found
 
     def document(self) -> dict[str, Any]:
@@ -393,7 +298,7 @@ class PrivateRelease:
             "labels": float(self.counts.sum()),
             "labels_sd": self._deviation(total),
             "counts": self.counts.tolist(),
-            "versions": versions("numpy"),
+            "versions": versions("numpy", "opendp"),
         }
 
     def _deviation(self, n_cells: int) -> float:
@@ -406,10 +311,6 @@ class PrivateRelease:
         return self.groups.index(group)
 
 
-FORMAT = "conal private release 1"
-"""The first line of ``private.json``, by which a folder is recognised."""
-
-
 def private_release(
     annotations: Any,
     true_labels: Mapping[Any, Any],
@@ -418,13 +319,12 @@ def private_release(
     max_labels: int = ReleaseOptions.max_labels,
     classes: Iterable[Any] | None = None,
     groups: Mapping[Any, str] | None = None,
-    source: Random | None = None,
 ) -> PrivateRelease:
     r"""Count labels beside public true labels, add noise, and release what follows from the noisy counts.
 
     The counts have L1 sensitivity m = ``max_labels`` (:func:`~conal.privacy.bounded_counts`), and every
-    cell gets independent discrete Laplace noise of scale m / epsilon. So for crowds D and D' that differ by one person,
-    and every set S of outcomes,
+    cell gets independent discrete Laplace noise of scale m / epsilon, by OpenDP. So for crowds D and D' that differ by
+    one person, and every set S of outcomes,
 
     .. math:: P(M(D) \in S) \le e^{\varepsilon} P(M(D') \in S).
 
@@ -443,8 +343,6 @@ def private_release(
         The classes, in order; those of the true labels by default. Labels outside of them do not count.
     groups : mapping, optional
         Annotator to group; the names of the groups are public.
-    source : random.Random, optional
-        The source of randomness, for tests; the operating system's by default, which a release needs.
 
     References
     ----------
@@ -452,9 +350,8 @@ def private_release(
 
     Examples
     --------
-    >>> votes = [[0, 0, 0], [1, 1, 0]] * 50  # two tasks by turns, each with labels by three people
-    >>> truth = {task: task % 2 for task in range(100)}
-    >>> made = private_release(votes, truth, epsilon=50, max_labels=100, source=Random(1))
+    >>> votes = [[0, 0, 0] * 40, [1, 1, 0] * 40]  # two tasks, each with labels by 120 people
+    >>> made = private_release(votes, {0: 0, 1: 1}, epsilon=50, max_labels=2)
     >>> made.common_confusion.round(1).tolist()
     [[1.0, 0.0], [0.3, 0.7]]
     """
@@ -465,13 +362,11 @@ def private_release(
     at = positions(names.tolist(), "class")
     true_codes = _true_codes(true_labels, at)
     listed = tuple(sorted(set((groups or {}).values())))
-    members = None if groups is None else {plain_spelling(who): listed.index(group) for who, group in groups.items()}
-    grouped = None if members is None else (members, len(listed))
-    counts = bounded_counts(crowd, true_codes, at, max_labels, grouped)
-    noisy = noisy_counts(counts.ravel().tolist(), UNIT * max_labels, epsilon, source or SystemRandom())
+    members = {plain_spelling(who): listed.index(group) for who, group in (groups or {}).items()}
+    counts = bounded_counts(crowd, true_codes, at, max_labels, (members, len(listed)))
+    noisy = noisy_counts(counts, UNIT * max_labels, epsilon)
     reference = np.bincount(list(true_codes.values()), minlength=len(names)).astype(np.int64)
-    released = np.array(noisy, dtype=np.float64).reshape(counts.shape) / UNIT
-    return PrivateRelease(names, listed, released, reference, float(epsilon), int(max_labels))
+    return PrivateRelease(names, listed, noisy / UNIT, reference, float(epsilon), int(max_labels))
 
 
 def _order(name: Any) -> tuple[bool, Any]:
@@ -500,5 +395,5 @@ def _normalised(counts: FloatArray) -> FloatArray:
 def _shares(counts: FloatArray, scale: float, summed: int) -> dict[str, FloatArray]:
     """Shares of noisy counts, and their intervals, widened to contain the shares after negative counts were cut."""
     shares = _normalised(counts)
-    low, high = share_intervals(counts, float(counts.sum()), scale, summed=summed)
+    low, high = share_intervals(counts, scale, summed=summed)
     return {"probability": shares, "low": np.fmin(low, shares), "high": np.fmax(high, shares)}

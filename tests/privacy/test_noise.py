@@ -1,120 +1,71 @@
-"""The noise has exactly the stated distribution: counts of draws against the probabilities, and small cases in full."""
+"""The noise, which is OpenDP's, has the stated distribution and scale; without OpenDP, a sentence says what to type."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable
-from fractions import Fraction
-from random import Random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from conal import privacy as noise
-from conal.privacy import _happens, discrete_laplace, exact
+from conal.errors import InputError
+from conal.privacy import noisy_counts
 
-DRAWS = 10_000
-LEVEL = 1e-3
-"""How often a right distribution fails; the seeds are fixed, so that it is once and for all."""
+DRAWS = 20_000
+LEVEL = 1e-6
+"""How often a right distribution fails: OpenDP's source of randomness takes no seed."""
 
 
-def probability(x: int, scale: Fraction) -> float:
+def noise(scale: float) -> npt.NDArray[np.int64]:
+    return noisy_counts(np.full(DRAWS, 50), 1000, 1000 / scale) - 50
+
+
+def probability(x: int, scale: float) -> float:
     ratio = math.exp(-1 / scale)
     return (1 - ratio) / (1 + ratio) * ratio ** abs(x)
 
 
-def misfit(drawn: list[int], scale: Fraction) -> float:
+def misfit(drawn: npt.NDArray[np.int64], scale: float) -> float:
     """The p-value of the draws by Pearson's test, in cells of at least ten expected draws."""
     edge = next(x for x in range(1, 1000) if len(drawn) * probability(x, scale) < 10)
-    counts = Counter(max(-edge, min(edge, x)) for x in drawn)
+    counts = Counter(np.clip(drawn, -edge, edge).tolist())
     inner = [probability(x, scale) for x in range(-edge + 1, edge)]
     tail = (1 - sum(inner)) / 2
     expected = len(drawn) * np.array([tail, *inner, tail])
-    observed = [counts[x] for x in range(-edge, edge + 1)]
-    return float(stats.chisquare(observed, expected).pvalue)
+    return float(stats.chisquare([counts[x] for x in range(-edge, edge + 1)], expected).pvalue)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(7, 3)])
-def test_draws_have_the_stated_distribution_and_no_other(scale: Fraction) -> None:
-    source = Random(11)
-    drawn = [discrete_laplace(scale, source) for _ in range(DRAWS)]
+@pytest.mark.parametrize("scale", [0.5, 7 / 3])
+def test_draws_have_the_stated_distribution_and_no_other(scale: float) -> None:
+    drawn = noise(scale)
     assert misfit(drawn, scale) > LEVEL
-    assert misfit(drawn, scale / 2) < 1e-9  # half the noise would be noticed
-    assert misfit(drawn, scale * Fraction(11, 10)) < LEVEL  # and a tenth too much
+    assert misfit(drawn, scale / 2) < LEVEL  # half the noise would be noticed
+    assert misfit(drawn, scale * 1.2) < LEVEL  # and a fifth too much
 
 
 def test_large_scales_have_the_deviation_of_the_continuous_distribution() -> None:
-    scale, source = Fraction(10_000), Random(5)
-    drawn = np.array([discrete_laplace(scale, source) for _ in range(DRAWS)], dtype=float)
-    assert stats.kstest(drawn / float(scale), "laplace").pvalue > LEVEL
-    assert stats.kstest(drawn / float(scale) / 1.1, "laplace").pvalue < LEVEL
+    drawn = noise(10_000.0)
+    assert drawn.std() == pytest.approx(2**0.5 * 10_000, rel=0.05)
+    assert stats.kstest(drawn / 10_000, "laplace").pvalue > LEVEL
+    assert stats.kstest(drawn / 10_000 / 1.2, "laplace").pvalue < LEVEL
 
 
-class Scripted(Random):
-    """A source that answers by a script, and says how probable each answer is where the script ends."""
-
-    def __init__(self, script: tuple[int, ...]) -> None:
-        super().__init__(0)
-        self.script = list(script)
-
-    def answer(self, *chances: float) -> int:
-        if not self.script:
-            raise EndOfScriptError(*chances)
-        return self.script.pop(0)
-
-    def randrange(self, start: int, *_: object) -> int:
-        return self.answer(*[1 / start] * start)
-
-    def getrandbits(self, k: int, /) -> int:
-        return self.randrange(2**k)
+def test_cells_have_independent_noise_and_keep_their_shape() -> None:
+    drawn = noisy_counts(np.zeros((2, DRAWS), dtype=np.int64), 10, 1.0)
+    assert drawn.shape == (2, DRAWS)
+    assert abs((drawn[0] * drawn[1]).mean() / drawn.var()) < 10 / DRAWS**0.5
 
 
-class EndOfScriptError(Exception):
-    """How probable the answers to the next question are."""
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(1000, 1e-9), (10**9, 1e-9), (1000, 100.0), (10**9, 100.0)])
+def test_every_admitted_epsilon_has_noise(sensitivity: int, epsilon: float) -> None:
+    drawn = noisy_counts(np.zeros(400, dtype=np.int64), sensitivity, epsilon)
+    assert np.abs(drawn).mean() == pytest.approx(sensitivity / epsilon, rel=0.4)
 
 
-def follow(draw: Callable[[Scripted], int], script: tuple[int, ...] = (), chance: float = 1.0) -> Counter[int]:
-    """Result to probability: the sum over every course of random numbers that is not hardly possible."""
-    found: Counter[int] = Counter()
-    if chance < 1e-5:
-        return found
-    try:
-        found[draw(Scripted(script))] = chance  # type: ignore[assignment]
-    except EndOfScriptError as ended:
-        for answer, likely in enumerate(ended.args):
-            found.update(follow(draw, (*script, answer), chance * likely))
-    return found
-
-
-@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 3), (2, 3)])
-def test_coins_fall_with_the_stated_probability(numerator: int, denominator: int) -> None:
-    found = follow(lambda source: int(_happens(numerator, denominator, source)))
-    lost, wanted = 1 - sum(found.values()), math.exp(-numerator / denominator)
-    assert lost < 0.01
-    assert wanted - lost - 1e-9 <= found[1] <= wanted + 1e-9
-
-
-@pytest.mark.parametrize("scale", [Fraction(1), Fraction(3, 2), Fraction(1, 3)])
-def test_all_courses_of_random_numbers_add_up_to_the_probabilities(
-    scale: Fraction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def coin(numerator: int, denominator: int, source: Scripted) -> bool:
-        likely = math.exp(-numerator / denominator)
-        return bool(source.answer(1 - likely, likely))
-
-    monkeypatch.setattr(noise, "_happens", coin)
-    found = follow(lambda source: discrete_laplace(scale, source))
-    lost = 1 - sum(found.values())
-    assert lost < 0.05
-    for x in range(-4, 5):
-        wanted = probability(x, scale)
-        assert wanted - lost <= found[x] <= wanted + 1e-9
-        assert wanted < 0.001 or found[x] / wanted > 0.75  # no result is lost alone
-
-
-def test_epsilon_is_the_number_that_was_written() -> None:
-    assert exact(0.1) == Fraction(1, 10)
-    assert exact(1e-05) == Fraction(1, 100_000)
-    assert exact(3) == 3
+def test_without_opendp_a_sentence_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    with pytest.raises(InputError, match=r'need the package opendp: pip install "conal\[privacy\]"$'):
+        noisy_counts(np.zeros(1, dtype=np.int64), 1, 1.0)

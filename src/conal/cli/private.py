@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 DOCUMENT = "private.json"
-TABLES = ("private_common_confusion.csv", "private_class_shares.csv", "private_group_confusion.csv")
 NO_REFERENCE = (
     "--private needs --true-labels FILE: labels that the annotators did not make, such as an expert's, or the "
     "predictions of a classifier that was not trained on these labels. Inferred labels are made from everybody's "
@@ -61,30 +60,32 @@ def release(
     """Read the files, make the release and write its folder; no message depends on the labels."""
     from conal._files import check_folder_place, claimed
     from conal.data.matching import lookalikes_allowed
+    from conal.io.tables import ENDINGS
     from conal.privacy import private_release
 
     if true_labels is None or true_labels == EXPORT:
         raise InputError(NO_REFERENCE + ("; those in an export may be answers of annotators" if true_labels else ""))
-    _check_folder(out)
+    if out.suffix.lower() in ENDINGS:
+        raise InputError(f"{out}: with --private, --out is a folder, for several tables; leave out {out.suffix}")
     check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier private release", own=_written)
     with claimed(out, check), people_hidden(), lookalikes_allowed(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what is wrong with the labels tells about the labels
         reference, classes = _reference(true_labels, reading)
         groups = None if annotator_info is None else _groups(annotator_info, reading.worker)
         crowd = _crowd(labels, reading)
-        assert privacy.private is not None  # noqa: S101 - whoever calls this has looked
         bounds: dict[str, Any] = {"epsilon": privacy.private, "max_labels": privacy.max_labels}
         made = private_release(crowd, reference, classes=classes, groups=groups, **bounds)
         _write(made, out)
-    result = {"out": out, **made.document()}
-    emit(result, _summary(made, out), as_json=as_json, quiet=quiet)
-
-
-def _check_folder(out: Path) -> None:
-    from conal.io.tables import ENDINGS
-
-    if out.suffix.lower() in ENDINGS:
-        raise InputError(f"{out}: with --private, --out is a folder, for several tables; leave out {out.suffix}")
+    about = made.document()
+    summary = (
+        f"private release: epsilon {made.epsilon:g}, delta 0, for an annotator's whole contribution of at most "
+        f"{made.max_labels:,} labels\n"
+        f"labels counted: {about['labels']:,.0f} ± {about['labels_sd']:,.0f} (noise; each of the {made.counts.size:,} "
+        f"counts ± {about['mechanism']['standard_deviation']:,.0f})\n"
+        f"every further release of these labels adds its epsilon\n"
+        f"release: {out}"
+    )
+    emit({"out": out, **about}, summary, as_json=as_json, quiet=quiet)
 
 
 def _reference(path: Path, reading: ReadOptions) -> tuple[dict[Any, Any], Sequence[Any] | None]:
@@ -153,7 +154,7 @@ def _write(made: PrivateRelease, out: Path) -> None:
 
 def _written(folder: Path) -> set[str]:
     """The files of an earlier release."""
-    from conal.privacy import FORMAT
+    from conal.privacy import COMMON, FORMAT, GROUPS, SHARES
 
     try:
         content = json.loads((folder / DOCUMENT).read_text(encoding="utf-8")[:10_000_000])
@@ -161,16 +162,4 @@ def _written(folder: Path) -> set[str]:
         raise InputError(f"{folder}: has no {DOCUMENT}") from error
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise InputError(f"{folder / DOCUMENT}: is not that of a private release")
-    return {DOCUMENT, *TABLES}
-
-
-def _summary(made: PrivateRelease, out: Path) -> str:
-    about = made.document()
-    return (
-        f"private release: epsilon {made.epsilon:g}, delta 0, for an annotator's whole contribution of at most "
-        f"{made.max_labels:,} labels\n"
-        f"labels counted: {about['labels']:,.0f} ± {about['labels_sd']:,.0f} (noise; each of the {made.counts.size:,} "
-        f"counts ± {about['mechanism']['standard_deviation']:,.0f})\n"
-        f"every further release of these labels adds its epsilon\n"
-        f"release: {out}"
-    )
+    return {DOCUMENT, COMMON, GROUPS, SHARES}
