@@ -11,8 +11,6 @@ import pytest
 
 from conal import Annotations
 from conal.data.alignment import align
-from conal.data.annotator_info import renamed
-from conal.data.encoding import as_names
 from conal.data.joining import join_annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, write_annotations
@@ -83,7 +81,6 @@ def test_they_stay_with_their_tasks_and_annotators() -> None:
     assert refused(crowd.reindex(["c", "d", "a"])) == {("a", "w", "refused"), ("c", "w", "refused")}
     assert refused(crowd.select([False, True, True])) == refused(crowd)
     assert refused(align(crowd, 4, ["d", "c", "b", "a"]).annotations) == refused(crowd)
-    assert refused(renamed(crowd, as_names(["q", "p"]))[0]) == {("a", "p", "refused"), ("c", "p", "refused")}
     assert refused(crowd.as_ordinal()) == refused(crowd)
     assert crowd != crowd.replace(abstentions=None)
 

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import conal
 from conal.data.annotations import Annotations
+from conal.data.pseudonyms import anonymised
 from conal.datasets import CrowdDataset
 from conal.errors import DataWarning, InputError, NetworkWarning
 from conal.estimator import CrowdClassifier
@@ -411,7 +412,8 @@ def test_a_table_about_annotators_has_their_features(data: CrowdDataset) -> None
     np.testing.assert_array_equal(clf.probas_, same.probas_)
     assert clf.annotator_info_ is not None
     assert clf.annotator_info_.feature_names == ("years",)
-    assert clf.anonymised().annotator_info_ is None
+    crowd, info = anonymised(data.annotations, clf.annotator_info_, hide_below=1)
+    assert conal.CoNAL(**FAST).fit(data.x, crowd, annotator_info=info).annotator_info_ is None
     with pytest.raises(InputError, match="both have features of the annotators; pass one"):
         conal.CoNAL(**FAST).fit(
             data.x, data.annotations, annotator_info=clf.annotator_info_, annotator_features=years[:, None]

@@ -48,8 +48,9 @@ def test_a_loaded_model_makes_the_same_plan(fitted: conal.CrowdClassifier, tmp_p
     assert loaded.plan(40, expert_cost=1.0).table["ask"].to_pylist().count("expert") > 0
 
 
-def test_nobody_is_named_where_names_are_hidden(fitted: conal.CrowdClassifier, tmp_path: Path) -> None:
-    hidden = fitted.anonymised(hide_below=5)
+def test_nobody_is_named_where_names_are_hidden(tmp_path: Path) -> None:
+    data = synthetic(n_train=80, n_valid=0, n_test=10, n_annotators=8, seed=1)
+    hidden = conal.make("dl-mv", epochs=2, verbose=False).fit(data.x, data.annotations.anonymised(hide_below=5))
     hidden.save(tmp_path / "model")
     loaded = conal.load(tmp_path / "model")
     assert loaded.asked_ is None  # who labelled what would tell who they are

@@ -80,7 +80,7 @@ def on_column_names(data: CrowdDataset) -> CrowdClassifier:
 
 def on_pseudonyms(data: CrowdDataset) -> CrowdClassifier:
     named = renamed(data, annotators=[f"Person {k}" for k in range(7)])
-    return conal.CoNAL(**FAST).fit(data.x, named).anonymised()
+    return conal.CoNAL(**FAST).fit(data.x, named.anonymised(hide_below=5))
 
 
 def on_texts(data: CrowdDataset) -> CrowdClassifier:

@@ -16,7 +16,9 @@ from conal import aggregation
 from conal.aggregation.counts import Votes
 from conal.aggregation.group_confusion import levels_of
 from conal.data.annotations import Annotations
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import as_names
+from conal.data.pseudonyms import anonymised
 from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Findings, checked_report
 from conal.report.labels_alone import findings_of_labels
@@ -135,15 +137,22 @@ def test_no_groups_no_section() -> None:
     assert "groups" not in aggregation.DawidSkene(verbose=False).fit(planted()[0]).results_.report
 
 
-@pytest.fixture(scope="module")
-def trained() -> conal.CrossCoNAL:
+def train(*, names_hidden: bool) -> conal.CrossCoNAL:
     crowd, z = planted()
     rng = np.random.default_rng(0)
     x = np.eye(C)[z] + rng.normal(0, 0.7, (N_TASKS, C))
     costs = [0.1] * 5 + [1.0] * 4 + [5.0]
     groups = ["ash"] + ["oak"] * 4 + ["elm"] * 5
     info = pa.table({"worker": crowd.annotator_ids.tolist(), "group": groups, "cost": costs, "years": range(10)})
-    return conal.CrossCoNAL(epochs=3, verbose=False).fit(x, crowd, annotator_info=info)
+    about: AnnotatorInfo | None = AnnotatorInfo.of(info, crowd)
+    if names_hidden:
+        crowd, about = anonymised(crowd, about, key=b"key")
+    return conal.CrossCoNAL(epochs=3, verbose=False).fit(x, crowd, annotator_info=about)
+
+
+@pytest.fixture(scope="module")
+def trained() -> conal.CrossCoNAL:
+    return train(names_hidden=False)
 
 
 def test_a_classifier_reports_groups_and_costs(trained: conal.CrossCoNAL, tmp_path: Path) -> None:
@@ -161,9 +170,8 @@ def test_a_classifier_reports_groups_and_costs(trained: conal.CrossCoNAL, tmp_pa
     assert loaded.results_.report["groups"] == report["groups"]
 
 
-def test_a_shared_model_tells_nothing_that_single_annotators_have(trained: conal.CrossCoNAL, tmp_path: Path) -> None:
-    shared = trained.anonymised(b"key")
-    shared.save(tmp_path / "model")
+def test_a_shared_model_tells_nothing_that_single_annotators_have(tmp_path: Path) -> None:
+    train(names_hidden=True).save(tmp_path / "model")
     loaded = conal.load(tmp_path / "model")
     info = loaded.annotator_info_
     assert info is not None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +17,7 @@ import typer
 from conal._files import check_place, real_path
 from conal._progress import make_progress
 from conal._registry import names_in_source
-from conal._system import process_rank
+from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
     Defend,
@@ -140,18 +142,23 @@ def fit(
     read_as = instances.text_column, reading, show
     files = FitFiles(labels, features, text, valid, valid_labels, true_labels, annotator_info, *read_as)
     files.check(out)
-    _check_options(files, training, privacy, keep_data=keep_data)
+    _check_options(files, training, privacy, keep_data=keep_data, repeated=resume or process_number() > 1)
     check_show(show, anonymise=privacy.anonymise)
     check_handicap(show.handicap, annotator_info)
     first = process_rank() == 0  # of several processes, which torchrun or Fabric started, only one prints and writes
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
     with claimed(out, check) if first else nullcontext():
-        key = _key(privacy, out) if first else None
+        key = _key(privacy, out)
         estimator, data = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
         offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
         if defend:
             data = _defended(data, quiet=quiet or not first)
-        _train(estimator, data, checkpoint_of(out), allow_missing=instances.allow_missing, resume=resume)
+        if privacy.anonymise:
+            data = _anonymised(data, key, privacy.hide_below)
+        again = not privacy.anonymise or key is not None  # otherwise annotators would have other pseudonyms
+        _train(
+            estimator, data, checkpoint_of(out) if again else None, allow_missing=instances.allow_missing, resume=resume
+        )
         if not first:
             return
         measure_by_true_labels(estimator, quiet=quiet)
@@ -160,8 +167,6 @@ def fit(
             estimator.results_ = estimator.results_.with_handicap(show.handicap)
         if data.exhibits is not None:
             estimator.exhibit(data.exhibits)
-        if privacy.anonymise:
-            estimator = estimator.anonymised(key, hide_below=privacy.hide_below)
         page = finish(
             estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
         )
@@ -171,17 +176,24 @@ def fit(
     options.emit(result, summary, as_json=as_json, quiet=quiet)
 
 
-def _check_options(files: FitFiles, training: dict[str, Any], privacy: PrivacyOptions, *, keep_data: bool) -> None:
+def _check_options(
+    files: FitFiles, training: dict[str, Any], privacy: PrivacyOptions, *, keep_data: bool, repeated: bool
+) -> None:
     """Reject options that contradict each other."""
     if "encoder" in training and files.features is not None:
         raise InputError("encoder: makes features of texts, and --features are trained on; leave out one of the two")
     if keep_data and privacy.anonymise:
         raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
+    if repeated and privacy.anonymise and privacy.pseudonym_key is None:
+        raise InputError(
+            "--anonymise: without --set pseudonym_key=FILE every process has other pseudonyms, so that none continues "
+            "or joins the work of another; name a file"
+        )
 
 
 def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
     """The key in the user's file, which is created if it does not exist; None for a key that is thrown away."""
-    from conal.data.annotator_info import KEY_BYTES, new_key
+    from conal.data.pseudonyms import KEY_BYTES, new_key
 
     if privacy.pseudonym_key is None:
         return None
@@ -191,10 +203,11 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
     check_place(path)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # another process was faster
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(f"{new_key().hex()}\n")
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as file:  # which others cannot read
+            file.write(f"{new_key().hex()}\n")
+            file.flush()
+            with suppress(FileExistsError):  # another process was faster
+                os.link(file.name, path)
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except (OSError, ValueError) as error:
@@ -226,12 +239,38 @@ def _defended(data: FitData, *, quiet: bool) -> FitData:
     return data._replace(target=defended_labels(data.target, quiet=quiet))
 
 
-def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow_missing: bool, resume: bool) -> None:
+def _anonymised(data: FitData, key: bytes | None, hide_below: int) -> FitData:
+    """The training data under pseudonyms; true labels have no annotators."""
+    from conal.data.annotations import Annotations
+    from conal.data.pseudonyms import anonymised, warn_of_mentions
+    from conal.report.exhibits import Exhibits
+
+    crowd, info = data.target, data.annotator_info
+    if not isinstance(crowd, Annotations):
+        return data
+    shown, tasks = data.exhibits or Exhibits(), crowd.task_ids.tolist()
+    texts = {
+        "task ids": tasks,
+        "texts": [*getattr(data.instances, "texts", ()), *shown.texts.values()],
+        "addresses": [shown.address(task) or "" for task in tasks] + list(shown.picture_links.values()),
+        "classes": crowd.classes.tolist(),
+        "groups of annotators": [] if info is None else sorted(set(info.groups or ())),
+        "names of features": getattr(data.instances, "columns", ()),
+    }
+    warn_of_mentions(crowd.annotator_ids, texts)
+    target, about = anonymised(crowd, info, key=key, hide_below=hide_below)
+    return data._replace(target=target, annotator_info=about, exhibits=replace(shown, names={}))
+
+
+def _train(
+    estimator: CrowdClassifier, data: FitData, checkpoint: Path | None, *, allow_missing: bool, resume: bool
+) -> None:
     from conal.training.checkpoint import remove_checkpoints
 
-    if resume and not checkpoint.exists():
+    there = checkpoint is not None and checkpoint.exists()
+    if resume and not there:
         say(f"no checkpoint at {checkpoint}: starting from the beginning", err=True)
-    if not resume and checkpoint.exists():
+    if not resume and there:
         text = f"starting from the beginning and replacing the checkpoint {checkpoint} (continue it with --resume)"
         say(text, err=True)
     try:
@@ -246,11 +285,12 @@ def _train(estimator: CrowdClassifier, data: FitData, checkpoint: Path, *, allow
             resume=resume,
         )
     except KeyboardInterrupt:
-        if checkpoint.exists():
+        if checkpoint is not None and checkpoint.exists():
             say(f"interrupted; the checkpoint is {checkpoint}: continue with --resume", err=True)
         raise
     except DivergenceError:
-        remove_checkpoints(checkpoint)  # continuing from it would fail again
+        if checkpoint is not None:
+            remove_checkpoints(checkpoint)  # continuing from it would fail again
         raise
 
 

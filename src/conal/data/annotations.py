@@ -71,6 +71,8 @@ class Annotations:
         listed.
     times : (n_annotations,) datetime64[us] or None
         When each label was given, NaT where that is not known; None if the source has no times.
+    hide_below : int
+        Above 0 if annotators have pseudonyms: figures about them are rounded to multiples (:meth:`anonymised`).
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Annotations:
     ordinal: bool
     abstentions: Annotations | None
     times: npt.NDArray[np.datetime64] | None
+    hide_below: int
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class Annotations:
         ordinal: bool = False,
         abstentions: Annotations | None = None,
         times: npt.ArrayLike | None = None,
+        hide_below: int = 0,
     ) -> None:
         names = [_frozen_names(ids) for ids in (task_ids, annotator_ids, classes)]
         columns = [np.asarray(codes, dtype=np.int32) for codes in (tasks, annotators, labels)]
@@ -123,6 +127,7 @@ class Annotations:
             ordinal=ordinal,
             abstentions=abstentions,
             times=None if times is None else frozen(_as_times(times, len(columns[0]))[order]),
+            hide_below=hide_below,
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -465,6 +470,26 @@ class Annotations:
         """
         arguments = {name: value for name, value in vars(self).items() if name != "indptr"}
         return type(self)(**(arguments | changes))
+
+    def anonymised(self, key: bytes | None = None, *, hide_below: int = 10) -> Annotations:
+        """The same labels under pseudonyms for the annotators; what is fitted to them can be shared.
+
+        Results show rounded figures about annotators and no lists of their tasks. Those with few labels count as a few
+        common ones. Names in task ids or texts stay as they are; a warning says of task ids and classes with such.
+
+        Parameters
+        ----------
+        key : bytes, optional
+            The same key gives an annotator the same pseudonym. By default a random key is used and thrown away.
+        hide_below : int
+            Annotators with fewer labels have no pseudonym of their own.
+        """
+        from conal.data.pseudonyms import anonymised, warn_of_mentions
+        from conal.parameters import whole
+
+        whole(1).check("hide_below", hide_below)
+        warn_of_mentions(self.annotator_ids, {"task ids": self.task_ids.tolist(), "classes": self.classes.tolist()})
+        return anonymised(self, key=key, hide_below=hide_below)[0]
 
     def as_ordinal(self, classes: Sequence[Any] | Names | None = None, *, where: str = "annotations") -> Annotations:
         """The same labels, with the statement that their classes are a scale, such as grades from 1 to 5.

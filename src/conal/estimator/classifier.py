@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from conal._arrays import FloatArray
-from conal.data.annotator_info import AnnotatorInfo, new_key
+from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.data.frames import kind_of_frame
 from conal.data.joining import TrainingRecord
@@ -27,7 +27,6 @@ from conal.estimator.results import FittedResults
 from conal.estimator.update import updated
 from conal.methods import CrowdMethod
 from conal.parameters import check_parameters
-from conal.parameters.showing import PrivacyOptions
 from conal.parameters.training import ClassifierParameters
 from conal.report.exhibits import Exhibits
 from conal.reported import Reported
@@ -169,7 +168,7 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
         )
         self._frame = kind_of_frame(y, X)
         set_fitted_state(self, learned)
-        self.learned_from_ = (learned.record,)
+        self.learned_from_ = () if learned.data.annotations.hide_below else (learned.record,)
         return self
 
     def update(
@@ -330,7 +329,7 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
         """The model's codes of annotators, -1 of unknown ones."""
         return match_names(self.annotator_ids_, names, "annotators", "labels", "those that the model was trained on")
 
-    # ---------------------------------------------------------------- for others: plans, folders, exports, pseudonyms
+    # ---------------------------------------------------------------- for others: plans, folders, exports
 
     def plan(
         self,
@@ -451,22 +450,3 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
         pictures = (*exhibits.pictures, *results.exhibits.pictures)
         self.results_ = replace(results, exhibits=replace(exhibits, pictures=pictures))
         return self
-
-    def anonymised(self, key: bytes | None = None, *, hide_below: int = PrivacyOptions.hide_below) -> Self:
-        """A copy of the fitted estimator with pseudonyms for the annotators, to be saved and shared.
-
-        Figures about annotators are rounded in tables and report, and annotators with few labels are left out of
-        them and of the model, which treats them as unknown ones.
-
-        Parameters
-        ----------
-        key : bytes, optional
-            The same key gives an annotator the same pseudonym. By default a random key is used and thrown away.
-        hide_below : int
-            Annotators with fewer labels are left out.
-        """
-        from conal.estimator.anonymity import anonymised
-
-        check_is_fitted(self, "model_")
-        PrivacyOptions.declared["hide_below"].check(hide_below)
-        return anonymised(self, new_key() if key is None else key, hide_below)

@@ -40,7 +40,7 @@ from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters.training import Plan, Settings, is_large, plan, planned_epochs
-from conal.report.evidence import Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.evidence import about_annotators as described_annotators
 from conal.report.exhibits import Exhibits
 from conal.report.findings import Findings
@@ -285,7 +285,7 @@ def make_builder(
         n_classes=crowd.n_classes,
         n_annotators=crowd.n_annotators,
         n_tasks=len(training.labelled),
-        labels_per_annotator=torch.from_numpy(crowd.labels_per_annotator()),
+        labels_per_annotator=torch.from_numpy(AnnotatorPrivacy(crowd.hide_below).counts(crowd.labels_per_annotator())),
         annotator_features=_annotator_features(annotator_features, crowd.n_annotators),
         annotator_groups=None if groups is None else torch.from_numpy(groups),
         class_prior=_class_prior(estimator, method, crowd),
@@ -459,7 +459,8 @@ def about_annotators(
     found = AnnotatorInfo.of(info, crowd)
     if found.features is not None and features is not None:
         raise InputError("annotator_features and annotator_info both have features of the annotators; pass one of them")
-    return found, found.standardised_features() if features is None else features
+    shown = found.shareable() if crowd.hide_below else found
+    return shown, found.standardised_features() if features is None else features
 
 
 def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torch.Tensor | None:
@@ -493,7 +494,7 @@ def set_fitted_state(estimator: CrowdClassifier, learned: FitResult) -> None:
     estimator.history_ = result.history
     estimator.metrics_ = _metrics(estimator, learned)
     _set_labels(estimator, learned)
-    estimator.kept_ = learned.kept
+    estimator.kept_ = None if crowd.hide_below else learned.kept  # labels by people
 
 
 def _metrics(estimator: CrowdClassifier, learned: FitResult) -> dict[str, Any]:
@@ -539,7 +540,8 @@ def _set_labels(estimator: CrowdClassifier, learned: FitResult) -> None:
         individual,
         found.omega,
         learned.quoted,
-        model_section(estimator),
+        model_section(estimator, names_hidden=crowd.hide_below > 0),
+        privacy=AnnotatorPrivacy(crowd.hide_below),
         known=known,
         inclusion=learned.inclusion,
         unseen=None if known is None else _unseen(estimator, learned, known, found.posterior),

@@ -139,7 +139,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 
 
-def model_section(fitted: CrowdClassifier) -> ModelSection:
+def model_section(fitted: CrowdClassifier, *, names_hidden: bool = False) -> ModelSection:
     """The model section of the report."""
     parameters = plain_parameters(fitted)
     kind = "features" if fitted.text_features_ is None else "text"
@@ -160,7 +160,8 @@ def model_section(fitted: CrowdClassifier) -> ModelSection:
             true_labels="n_true_labels" in fitted.metrics_,
             scale=fitted.classes_ if fitted.ordinal_ else None,
             annotator_info=fitted.annotator_info_ is not None,
-        ),
+        )
+        + (" --anonymise" if names_hidden else ""),
     }
 
 

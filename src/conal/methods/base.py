@@ -148,12 +148,6 @@ class Problem(NamedTuple):
     class_prior: Tensor | None = None
     n_true_labels: int = 0
 
-    def with_annotators(self, labels: Tensor, features: Tensor | None) -> Problem:
-        """The same problem with other annotators, by their numbers of labels and their features."""
-        return self._replace(
-            n_annotators=len(labels), labels_per_annotator=labels, annotator_features=features, annotator_groups=None
-        )
-
 
 class BatchPrediction(NamedTuple, Generic[Array]):
     """Predictions of a trained method for a batch, as tensors, or for all training tasks, as arrays.

@@ -21,14 +21,14 @@ class PrivacyOptions(Parameterised):
     anonymise: bool = parameter(
         default=False,
         must_be=flag(),
-        help="Replace the annotators' names by pseudonyms in all output, round figures about annotators, and hide "
-        "those with few labels.",
+        help="Replace the annotators' names by pseudonyms before anything is fitted, round figures about annotators, "
+        "and put those with few labels together.",
         flag="--anonymise",
     )
     hide_below: int = parameter(
         default=10,
         must_be=whole(1),
-        help="Annotators with fewer labels are in no table and not in the model, where they count as unknown ones.",
+        help="Annotators with fewer labels have no pseudonym of their own: they count together as a few common ones.",
     )
     pseudonym_key: str | None = parameter(
         default=None,

@@ -417,10 +417,9 @@ def about_annotators(info: AnnotatorInfo | None, *, names_hidden: bool = False) 
 
     Costs stay as they are: findings then tell rounded shares of their sum only.
     """
-    if info is None:
-        return {}
-    groups = info.shareable().groups if names_hidden else info.groups
-    return {"groups": None if groups is None else as_names(groups), "costs": info.costs}
+    shown = info.shareable() if info is not None and names_hidden else info
+    groups = None if shown is None or shown.groups is None else as_names(shown.groups)
+    return {} if info is None else {"groups": groups, "costs": info.costs}
 
 
 def quoted(text: str) -> str:

@@ -33,13 +33,12 @@ MAX_WORK = 2_000_000
 """Labels times annotators up to which the labels are aggregated again without every annotator."""
 MAX_LABELS = 1_000_000
 """Labels up to which they are aggregated again without each part of the true labels."""
-NOTHING_HIDDEN = AnnotatorPrivacy()
 PARTS = 5
 """Parts of the true labels, each of which is judged by a fit without it."""
 
 
-def findings_of_labels(fitted: Aggregator, privacy: AnnotatorPrivacy = NOTHING_HIDDEN) -> Findings:
-    """The findings of a fitted aggregator, with as much about single annotators as ``privacy`` says.
+def findings_of_labels(fitted: Aggregator, privacy: AnnotatorPrivacy | None = None) -> Findings:
+    """The findings of a fitted aggregator, with as much about single annotators as ``privacy`` or the labels say.
 
     An aggregator that separates common from individual confusion supplies both. For others, the common confusion is
     the mean of the annotators' matrices, weighted by their numbers of labels.
@@ -49,6 +48,7 @@ def findings_of_labels(fitted: Aggregator, privacy: AnnotatorPrivacy = NOTHING_H
     >>> found.report["crowd"]["n_annotations"], "model" in found.report
     (6, False)
     """
+    privacy = privacy or AnnotatorPrivacy(fitted.annotations_.hide_below)
     common, individual, omega = _confusion(fitted)
     evidence = Evidence(
         fitted.annotations_,
