@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conal.datasets import CrowdDataset, labelme
-from conal.datasets.labelme import CLASSES
+from conal.datasets.mechanical_turk import SCENES
 from conal.errors import InputError
 from helpers.real import annotator_accuracy, load_or_skip, majority_accuracy
 
@@ -33,7 +33,7 @@ def test_originals(tmp_path: Path) -> None:
     assert data.test is not None
     assert (data.x.shape, data.valid.x.shape, data.test.x.shape) == ((4, 6), (3, 6), (5, 6))
     np.testing.assert_array_equal(data.annotations.to_matrix(), ANSWERS)
-    assert data.classes.tolist() == list(CLASSES)
+    assert data.classes.tolist() == list(SCENES)
     assert data.y_true.tolist() == [0, 1, 2, 3]
     assert data.annotations.by_position
     assert data.truth is None

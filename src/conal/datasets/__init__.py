@@ -16,11 +16,9 @@ from typing import Any
 # The functions take the place of the modules of the same name as attributes of this package.
 from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
-from conal.datasets.crowd import CrowdTruth, simulate_crowd
+from conal.datasets.crowd import CrowdTruth, OrdinalTruth, ordinal_crowd, simulate_crowd
 from conal.datasets.digits import digits
-from conal.datasets.labelme import labelme
-from conal.datasets.music import music
-from conal.datasets.ordinal_crowd import OrdinalTruth, ordinal_crowd
+from conal.datasets.mechanical_turk import labelme, music
 from conal.datasets.synthetic import synthetic
 from conal.parameters.simulation import CrowdSettings
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -73,22 +73,13 @@ def class_codes(values: npt.NDArray[Any], n_classes: int, where: Path) -> npt.ND
 
 Folder = str | os.PathLike[str] | None
 P = ParamSpec("P")
-Loader = TypeVar("Loader", bound=Callable[..., "CrowdDataset"])
 
 DATA_VARIABLE = "CONAL_DATA"
 SHARED_DATA = Path("..", "shared", "data")
 
 dataset_registry: Registry[Callable[..., CrowdDataset]] = Registry("dataset", "conal.datasets")
-
-
-def dataset(name: str) -> Callable[[Loader], Loader]:
-    """Register a function that returns a :class:`CrowdDataset` under ``name``."""
-
-    def register(loader: Loader) -> Loader:
-        dataset_registry.register(name)(loader)
-        return loader
-
-    return register
+dataset = dataset_registry.register
+"""Register a function that returns a :class:`CrowdDataset` under a name."""
 
 
 class FolderLoader(Protocol[P]):
