@@ -22,8 +22,8 @@ def crowd(task_ids: list[Any]) -> Annotations:
 
 
 def rows_by_task(aligned: Aligned) -> dict[Any, int]:
-    assert aligned.rows is not None
-    return dict(zip(aligned.annotations.task_ids.tolist(), aligned.rows.tolist(), strict=True))
+    assert aligned[1] is not None
+    return dict(zip(aligned[0].task_ids.tolist(), aligned[1].tolist(), strict=True))
 
 
 # ---------------------------------------------------------------- by id
@@ -43,16 +43,16 @@ def rows_by_task(aligned: Aligned) -> dict[Any, int]:
 def test_by_id(tasks: list[Any], features: Any) -> None:
     ann = crowd(tasks)
     aligned = align(ann, len(features), features)
-    assert aligned.annotations is ann
+    assert aligned[0] is ann
     assert rows_by_task(aligned) == {task: list(features).index(task) for task in tasks}
 
 
 @given(st.permutations(list("abcdef")), st.permutations(list("abcdef")))
 def test_labels_end_up_with_their_features(tasks: list[str], features: list[str]) -> None:
     aligned = align(crowd(tasks), 6, features)
-    assert aligned.rows is not None
-    labels = aligned.annotations.labels.tolist()
-    assert [tasks[label] for label in labels] == [features[row] for row in aligned.rows]
+    assert aligned[1] is not None
+    labels = aligned[0].labels.tolist()
+    assert [tasks[label] for label in labels] == [features[row] for row in aligned[1]]
 
 
 def test_ids_win_over_position() -> None:
@@ -87,15 +87,15 @@ def test_an_index_of_shuffled_row_numbers_is_told() -> None:
 
 @pytest.mark.parametrize("index", [[2, 0, 1], [1, 2, 3], ["x", "y", "z"]])
 def test_a_matrix_without_ids_goes_by_position_whatever_the_index(index: list[Any]) -> None:
-    assert by_index(Annotations.from_matrix([[0], [1], [2]]), index).rows is None
+    assert by_index(Annotations.from_matrix([[0], [1], [2]]), index)[1] is None
 
 
 def test_an_index_with_some_ids_is_told_where_rows_go_by_position() -> None:
     ann = Annotations.from_matrix([[0], [1], [2]], task_ids=["a", "b", "c"])
     with pytest.warns(DataWarning, match="the index has 2 of 3 task ids, so rows are matched to tasks by position"):
-        assert by_index(ann, ["c", "b", "x"]).rows is None
+        assert by_index(ann, ["c", "b", "x"])[1] is None
     with pytest.warns(DataWarning, match=r"2 of 3 task ids.*X\.index\.name = 'task'.*X\.reset_index\(drop=True\)"):
-        assert by_index(crowd([0, 1, 2]), [2, 1, 7]).annotations.task_ids.tolist() == [0, 1, 2]
+        assert by_index(crowd([0, 1, 2]), [2, 1, 7])[0].task_ids.tolist() == [0, 1, 2]
 
 
 def test_an_index_with_some_ids_is_the_ids_where_there_is_no_position() -> None:
@@ -112,14 +112,14 @@ def test_task_without_features_is_an_error() -> None:
 def test_features_without_a_label_are_tasks_without_labels() -> None:
     aligned = align(crowd(["b", "a"]), 5, ["q", "p", "a", "r", "b"])
     assert rows_by_task(aligned) == {"a": 2, "b": 4, "p": 1, "q": 0, "r": 3}
-    assert aligned.annotations.task_ids.tolist() == ["a", "b", "p", "q", "r"]
-    assert aligned.annotations.labels_per_task().tolist() == [1, 1, 0, 0, 0]
-    assert aligned.annotations.labels.tolist() == [1, 0]
+    assert aligned[0].task_ids.tolist() == ["a", "b", "p", "q", "r"]
+    assert aligned[0].labels_per_task().tolist() == [1, 1, 0, 0, 0]
+    assert aligned[0].labels.tolist() == [1, 0]
 
 
 def test_unlabelled_tasks_come_in_the_same_order_from_every_file() -> None:
     one, other = (align(crowd([5, 2]), 4, ids) for ids in ([9, 5, 2, 7], [2, 7, 9, 5]))
-    assert one.annotations == other.annotations
+    assert one[0] == other[0]
     assert (rows_by_task(one), rows_by_task(other)) == ({2: 2, 5: 1, 7: 3, 9: 0}, {2: 0, 5: 3, 7: 1, 9: 2})
 
 
@@ -127,8 +127,8 @@ def test_allow_missing_drops_tasks_without_features() -> None:
     with pytest.warns(DataWarning, match="^dropped: 2 tasks have no features: 'b', 'd'$"):
         aligned = align(crowd(["d", "c", "b", "a"]), 2, ["c", "a"], allow_missing=True)
     assert rows_by_task(aligned) == {"a": 1, "c": 0}
-    assert aligned.annotations.labels.tolist() == [3, 1]
-    assert aligned.annotations.n_classes == 4
+    assert aligned[0].labels.tolist() == [3, 1]
+    assert aligned[0].n_classes == 4
 
 
 def test_features_without_a_task_can_be_dropped() -> None:
@@ -158,7 +158,7 @@ def test_no_common_id_shows_both_sides(allow_missing: bool) -> None:
 def test_numbers_in_one_file_and_text_in_the_other(tasks: list[Any], features: list[Any]) -> None:
     ann = crowd(tasks)
     aligned = align(ann, 2, features)
-    assert aligned.annotations is ann
+    assert aligned[0] is ann
     assert rows_by_task(aligned) == {tasks[0]: 1, tasks[1]: 0}
 
 
@@ -190,16 +190,16 @@ def test_check_unique_ids() -> None:
 
 def test_a_bare_array_has_row_numbers_for_ids() -> None:
     aligned = align(crowd([4, 0, 2]), 6)
-    assert aligned.rows is None
-    assert aligned.annotations.task_ids.tolist() == [0, 1, 2, 3, 4, 5]
-    assert aligned.annotations.to_matrix()[:, 0].tolist() == [1, -1, 2, -1, 0, -1]
+    assert aligned[1] is None
+    assert aligned[0].task_ids.tolist() == [0, 1, 2, 3, 4, 5]
+    assert aligned[0].to_matrix()[:, 0].tolist() == [1, -1, 2, -1, 0, -1]
 
 
 def test_all_rows_labelled() -> None:
     ann = crowd([1, 0])
     aligned = align(ann, 2)
-    assert aligned.rows is None
-    assert aligned.annotations == ann
+    assert aligned[1] is None
+    assert aligned[0] == ann
 
 
 @pytest.mark.parametrize("task_id", ["a", "0", 0.5, (1, 2), True])
@@ -218,9 +218,9 @@ def test_ids_beyond_the_array_are_an_error() -> None:
 def test_ids_beyond_the_array_can_be_dropped() -> None:
     with pytest.warns(DataWarning, match=r"dropped: 2 tasks have no features \(row numbers run from 0 to 2\): -1, 3"):
         aligned = align(crowd([3, 2, -1]), 3, allow_missing=True)
-    assert aligned.rows is None
-    assert aligned.annotations.task_ids.tolist() == [0, 1, 2]
-    assert aligned.annotations.to_matrix()[:, 0].tolist() == [-1, -1, 1]
+    assert aligned[1] is None
+    assert aligned[0].task_ids.tolist() == [0, 1, 2]
+    assert aligned[0].to_matrix()[:, 0].tolist() == [-1, -1, 1]
 
 
 def test_no_id_inside_the_array_is_an_error_also_when_missing_is_allowed() -> None:
@@ -237,23 +237,23 @@ def test_no_id_inside_the_array_is_an_error_also_when_missing_is_allowed() -> No
 def test_a_matrix_goes_by_position_whatever_its_tasks_are_called() -> None:
     ann = Annotations.from_matrix([[0], [1]], task_ids=["x", "y"])
     aligned = align(ann, 2)
-    assert aligned.annotations is ann
-    assert aligned.rows is None
+    assert aligned[0] is ann
+    assert aligned[1] is None
 
 
 def test_rows_taken_from_annotations_go_with_the_same_rows_of_features() -> None:
     ann = crowd([10, 20, 30, 40])
     part = ann[[3, 1, 1]]
     aligned = align(part, 3)
-    assert aligned.annotations is part
-    assert aligned.rows is None
-    assert aligned.annotations.labels.tolist() == [3, 1, 1]
+    assert aligned[0] is part
+    assert aligned[1] is None
+    assert aligned[0].labels.tolist() == [3, 1, 1]
 
 
 def test_position_needs_equally_many_rows() -> None:
     part = crowd([0, 1, 2, 3])[[3, 1]]
     aligned = align(part, 4)  # numbers still say which row
-    assert aligned.annotations.to_matrix()[:, 0].tolist() == [-1, 1, -1, 3]
+    assert aligned[0].to_matrix()[:, 0].tolist() == [-1, 1, -1, 3]
     named = Annotations.from_matrix([[0], [1]], task_ids=["x", "y"])
     with pytest.raises(InputError, match="task ids such as 'x' cannot be matched"):
         align(named, 3)

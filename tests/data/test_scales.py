@@ -60,7 +60,7 @@ def test_the_statement_survives_what_derives_from_it() -> None:
     scale = graded().as_ordinal(GRADES)
     kept = [scale[[1, 0]], scale.reindex([2, 5]), scale.select([True, False, True, True])]
     kept.append(pickle.loads(pickle.dumps(scale)))  # noqa: S301 - our own
-    kept.append(align(scale, 4, [2, 1, 0, 7]).annotations)
+    kept.append(align(scale, 4, [2, 1, 0, 7])[0])
     assert all(each.ordinal and each.classes.tolist() == GRADES for each in kept)
     assert not graded()[[0]].ordinal
     assert graded() != graded().replace(ordinal=True)

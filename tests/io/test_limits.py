@@ -21,7 +21,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.io import limits, read_annotations, read_features, read_table
-from conal.io.platforms.json_files import parse_records
+from conal.io.platforms.files import parse_records
 from helpers.files import write_lines
 from helpers.processes import one_thread
 

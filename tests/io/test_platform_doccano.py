@@ -12,7 +12,7 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations
-from conal.io.platforms import json_files
+from conal.io.platforms import files
 from helpers.crowds import triples
 
 
@@ -151,7 +151,7 @@ def test_one_name_twice(path: Path) -> None:
 
 
 def test_a_zip_bomb_is_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "JSON_BYTES", 2**20)
+    monkeypatch.setattr(files, "JSON_BYTES", 2**20)
     write_zip(path, **{"ann.jsonl": ANN, "bob.jsonl": " " * 2**21})
     with pytest.raises(
         InputError,

@@ -195,9 +195,10 @@ class PredictFiles:
             fallback_to_aliases=True,
             check=lambda read: None if tasks.by_position else check_row_order(read, tasks.task_ids),
         )
-        joined = align(tasks, len(table), table.ids, allow_missing=self.wanted.allow_missing, unlabelled=False)
-        values = table.values if joined.rows is None else table.values[joined.rows]
-        return ToPredict(replace(table, values=values, ids=joined.annotations.task_ids), file)
+        missing = self.wanted.allow_missing
+        joined, rows = align(tasks, len(table), table.ids, allow_missing=missing, unlabelled=False)
+        values = table.values if rows is None else table.values[rows]
+        return ToPredict(replace(table, values=values, ids=joined.task_ids), file)
 
     def _export(self) -> ToPredict:
         """The tasks of an export that contains their texts."""

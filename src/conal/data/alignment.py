@@ -8,7 +8,6 @@ matrix) go with features taken by the same rows. An index without a name is the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,21 +33,9 @@ class RowIndex(np.ndarray[Any, np.dtype[Any]]):
         return self.view(np.ndarray)
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Annotations and the feature row of each of their tasks.
-
-    Attributes
-    ----------
-    annotations : Annotations
-        Its tasks are those that have features; unlabelled ones come last, unless row numbers are the ids.
-    rows : (n_tasks,) int64 or None
-        ``rows[i]`` is the feature row of task ``i``; None where row ``i`` is task ``i`` throughout, so that a memory
-        map need not be copied or even indexed.
-    """
-
-    annotations: Annotations
-    rows: npt.NDArray[np.int64] | None = None
+Aligned = tuple[Annotations, npt.NDArray[np.int64] | None]
+"""Annotations, whose tasks are those that have features, unlabelled ones last unless row numbers are the ids; and
+(n_tasks,) the feature row of each task, None where row ``i`` is task ``i`` throughout: a memory map is not indexed."""
 
 
 def align(
@@ -69,9 +56,9 @@ def align(
         Rows with an id that no annotation has become tasks without labels; otherwise they are dropped with a warning.
 
     >>> ann = Annotations.from_triples(["b", "a"], ["w", "w"], [0, 1])
-    >>> align(ann, 2, ["b", "a"]).rows.tolist(), ann.task_ids.tolist()
+    >>> align(ann, 2, ["b", "a"])[1].tolist(), ann.task_ids.tolist()
     ([1, 0], ['a', 'b'])
-    >>> align(ann, 3, ["b", "new", "a"]).annotations.labels_per_task().tolist()
+    >>> align(ann, 3, ["b", "new", "a"])[0].labels_per_task().tolist()
     [1, 1, 0]
     """
     if feature_ids is not None:
@@ -79,7 +66,7 @@ def align(
             return _by_index(annotations, feature_ids.values, n_rows, allow_missing, unlabelled)
         return _by_id(annotations, as_names(feature_ids), n_rows, allow_missing, unlabelled)
     if annotations.by_position and annotations.n_tasks == n_rows:
-        return Aligned(annotations)
+        return annotations, None
     return _by_row_number(annotations, n_rows, allow_missing)
 
 
@@ -101,7 +88,7 @@ def _by_index(annotations: Annotations, index: Names, n_rows: int, allow_missing
     has_position = numbers or (annotations.by_position and n_rows == len(tasks))
     if by_index or (known.any() and not has_position):
         if numbers and not annotations.by_position and tasks.min() >= 0 and tasks.max() < n_rows:
-            _tell_of_index(index)
+            _warn_of_index(index)
         return _by_id(annotations, index, n_rows, allow_missing, unlabelled)
     if not annotations.by_position and not _counts_from_zero(index):
         refuse_lookalikes(index, tasks[~known], "tasks", "features: the index", "here and in the labels")
@@ -125,7 +112,7 @@ def _counts_from_zero(names: Names) -> bool:
     return np.array_equal(names, np.arange(len(names)))
 
 
-def _tell_of_index(index: Names) -> None:
+def _warn_of_index(index: Names) -> None:
     """Row numbers would match as well, but other rows."""
     warn(
         f"features: rows are matched to tasks by the index, which begins with {examples(index[:3])}; if the task ids "
@@ -154,22 +141,15 @@ def _by_id(annotations: Annotations, ids: Names, n_rows: int, allow_missing: boo
         )
     _report(orphans, "tasks have no features", allow_missing)
     kept = rows != MISSING
-    joined = Aligned(annotations if kept.all() else annotations[kept], rows[kept])
+    crowd, rows = annotations if kept.all() else annotations[kept], rows[kept]
     if not unlabelled:
         _report(ids[spare].tolist(), "feature rows match no task", allow_missing=True)
-    return _with_unlabelled(joined, tasks[kept], ids, spare) if len(spare) and unlabelled else joined
-
-
-def _with_unlabelled(joined: Aligned, names: Names, ids: Names, spare: npt.NDArray[np.int64]) -> Aligned:
-    """The ``spare`` feature rows as tasks without labels, sorted by name, after the tasks called ``names``."""
-    new = encode(ids[spare].tolist())
-    rows = spare[np.argsort(new.codes)]
-    crowd = joined.annotations
-    every = as_names([*names.tolist(), *new.names.tolist()])
-    refused = None if crowd.abstentions is None else crowd.abstentions.replace(task_ids=every)
-    longer = crowd.replace(task_ids=every, abstentions=refused)
-    assert joined.rows is not None  # noqa: S101 - joined by id
-    return Aligned(longer, np.concatenate([joined.rows, rows]))
+    if not len(spare) or not unlabelled:
+        return crowd, rows
+    codes, new = encode(ids[spare].tolist())
+    every = as_names([*tasks[kept].tolist(), *new.tolist()])
+    abstained = None if crowd.abstentions is None else crowd.abstentions.replace(task_ids=every)
+    return crowd.replace(task_ids=every, abstentions=abstained), np.concatenate([rows, spare[np.argsort(codes)]])
 
 
 def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -> Aligned:
@@ -189,7 +169,7 @@ def _by_row_number(annotations: Annotations, n_rows: int, allow_missing: bool) -
     _report(ids[~inside].tolist(), f"tasks have no features (row numbers run from 0 to {n_rows - 1:,})", allow_missing)
     if not inside.any():
         raise InputError(f"no task id is a row number of the features (0 to {n_rows - 1:,})")
-    return Aligned(annotations.reindex(np.arange(n_rows)))
+    return annotations.reindex(np.arange(n_rows)), None
 
 
 def _report(names: list[Any], what: str, allow_missing: bool) -> None:

@@ -30,7 +30,6 @@ from conal.data.frames import (
     find_columns,
     find_time,
     frame_column,
-    is_arrow,
     is_truth_column,
     matrix_cells,
     open_frame,
@@ -171,39 +170,40 @@ class Annotations:
         where : str
             How messages name the source, such as the file.
         """
-        task, worker = (_encoded(values, role, where) for values, role in ((tasks, "task"), (workers, "worker")))
+        task_codes, task_names = _encoded(tasks, "task", where)
+        worker_codes, worker_names = _encoded(workers, "worker", where)
         if not isinstance(labels, Labels):
             labels = read_labels(labels, missing=missing, abstain=abstain, classes=classes, where=where)
         when = None if times is None else read_times(times)
         if when is not None and len(when) != len(labels.codes):
             raise InputError(f"{where}: {len(when):,} times for {len(labels.codes):,} labels; pass one for each")
-        lengths = {len(task.codes), len(worker.codes), len(labels.codes)}
-        if len(lengths) > 1:
+        lengths = len(task_codes), len(worker_codes), len(labels.codes)
+        if len(set(lengths)) > 1:
             raise InputError(
-                f"{where}: tasks, workers and labels have {len(task.codes)}, {len(worker.codes)} and "
-                f"{len(labels.codes)} entries; pass one of each per annotation"
+                f"{where}: tasks, workers and labels have {lengths[0]}, {lengths[1]} and {lengths[2]} entries; pass "
+                "one of each per annotation"
             )
-        refuse_missing_ids(task.codes, "task", where)
+        refuse_missing_ids(task_codes, "task", where)
         kept = labels.codes != MISSING
-        answered = kept if labels.refused is None else labels.answered
-        refuse_missing_ids(np.where(answered, worker.codes, 0), "worker", where)  # a task without a label needs none
+        answered = kept if labels.abstained is None else labels.answered
+        refuse_missing_ids(np.where(answered, worker_codes, 0), "worker", where)  # a task without a label needs none
         if not kept.any():
             raise InputError(
                 f"{where}: every label is missing; {remedy_for(labels, 'is this the right label column?')}"
             )
-        warn_of_dropped(labels, where, () if kept.all() else _unlabelled(task, kept))
-        warn_of_lookalikes(task.names, "tasks", where)
-        warn_of_lookalikes(worker.names, "annotators", where)
+        warn_of_dropped(labels, where, () if kept.all() else _unlabelled(task_codes, task_names, kept))
+        warn_of_lookalikes(task_names, "tasks", where)
+        warn_of_lookalikes(worker_names, "annotators", where)
         class_names, label_codes = match_classes(labels.names, labels.codes, classes, where)
         present = slice(None) if kept.all() else kept
-        columns = task.codes[present], worker.codes[present], label_codes[present]
-        single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task.names, worker.names))
+        columns = task_codes[present], worker_codes[present], label_codes[present]
+        single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task_names, worker_names))
         return cls(
             *(frozen(column[single]) for column in columns),
-            task_ids=task.names,
-            annotator_ids=worker.names,
+            task_ids=task_names,
+            annotator_ids=worker_names,
             classes=class_names,
-            abstentions=_refused_answers(labels, task, worker, where),
+            abstentions=_abstentions(labels, (task_codes, task_names), (worker_codes, worker_names), where),
             times=None if when is None else when[present][single],
         )
 
@@ -287,9 +287,9 @@ class Annotations:
             if ids is not None and len(ids) != size:
                 raise InputError(f"{where}: {len(ids):,} {kind} ids for {size:,} {kind}s; pass one for each")
             if ids is not None:
-                found = _encoded(ids, kind, where)
-                refuse_missing_ids(found.codes, f"{kind} id", where)
-                warn_of_lookalikes(found.names, "tasks" if kind == "task" else "annotators", where)
+                id_codes, names = _encoded(ids, kind, where)
+                refuse_missing_ids(id_codes, f"{kind} id", where)
+                warn_of_lookalikes(names, "tasks" if kind == "task" else "annotators", where)
         return cls(
             tasks,
             annotators,
@@ -299,8 +299,8 @@ class Annotations:
             classes=class_names,
             by_position=True,
             abstentions=None
-            if label.refused is None
-            else _refused_answers(label, *_cells(values.shape, task_ids, annotator_ids), where),
+            if label.abstained is None
+            else _abstentions(label, *_cells(values.shape, task_ids, annotator_ids), where),
         )
 
     @classmethod
@@ -315,7 +315,7 @@ class Annotations:
             )
         names = column_names(data)
         roles = [find_column(names, role, None, where) for role in ("task", "worker", "label")] if names else []
-        if is_arrow(data) or len([role for role in roles if role is not None]) > 1:
+        if isinstance(data, pa.Table) or len([role for role in roles if role is not None]) > 1:
             return cls.from_frame(data, where=where)  # which tells of a missing column, where a matrix would be wrong
         if roles and roles[0] is not None:
             return cls._of_wide(data, roles[0], where)
@@ -613,7 +613,7 @@ def _cells(
     rows, columns = (codes.ravel().astype(np.int32) for codes in np.indices(shape))
     named = zip(shape, (task_ids, annotator_ids), strict=True)
     names = [as_names(range(n) if ids is None else ids) for n, ids in named]
-    return Encoded(rows, names[0]), Encoded(columns, names[1])
+    return (rows, names[0]), (columns, names[1])
 
 
 def _without_truth(frame: Any, where: str) -> Any:
@@ -626,10 +626,10 @@ def _without_truth(frame: Any, where: str) -> Any:
     return frame[[name for name in frame.columns if name not in truth]]
 
 
-def _unlabelled(task: Encoded, kept: npt.NDArray[np.bool_]) -> list[Any]:
+def _unlabelled(codes: npt.NDArray[np.int32], names: Names, kept: npt.NDArray[np.bool_]) -> list[Any]:
     """The tasks of which no row is kept."""
-    left = np.bincount(task.codes[kept], minlength=len(task.names))
-    return list(task.names[left == 0].tolist())
+    left = np.bincount(codes[kept], minlength=len(names))
+    return list(names[left == 0].tolist())
 
 
 def gather_ranges(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -654,7 +654,7 @@ def _warn_of_splits(task_ids: Names) -> None:
     Ids in another order than sorted were put into it by somebody (:meth:`Annotations.reindex`).
     """
     numbers = np.arange(len(task_ids))
-    if np.array_equal(task_ids, numbers) or not np.array_equal(encode(task_ids).codes, numbers):
+    if np.array_equal(task_ids, numbers) or not np.array_equal(encode(task_ids)[0], numbers):
         return
     warn(
         f"annotations: task i is taken for row i of the features, tasks being sorted by id ({examples(task_ids)}); if "
@@ -695,34 +695,22 @@ def _arrow_names(names: Names, role: str) -> pa.Array:
     return pa.array(map(str, names.tolist())) if isinstance(column.type, pa.BaseExtensionType) else column  # UUIDs
 
 
-def _refused_answers(labels: Labels, task: Encoded, worker: Encoded, where: str) -> Annotations | None:
-    """The refused answers in a column of labels; None if nothing was listed as one.
+def _abstentions(labels: Labels, tasks: Encoded, workers: Encoded, where: str) -> Annotations | None:
+    """The abstentions in a column of labels, of which ``tasks`` and ``workers`` say whose they are; None if no words
+    for them were listed.
 
-    Who declined and then answered has answered. Of two refusals of one task by one annotator, the first is kept.
-
-    Parameters
-    ----------
-    labels : Labels
-    task, worker : Encoded
-        The task and the annotator of every label.
-    where : str
-        How messages name the source.
+    Who declined and then answered has answered. Of two abstentions of one annotator from one task, the first is kept.
     """
-    if labels.refused is None:
+    if labels.abstained is None:
         return None
-    pairs = task.codes.astype(np.int64) * max(len(worker.names), 1) + worker.codes
-    declined = np.flatnonzero(labels.refused != MISSING)
+    (task_codes, task_names), (worker_codes, worker_names) = tasks, workers
+    pairs = task_codes.astype(np.int64) * max(len(worker_names), 1) + worker_codes
+    declined = np.flatnonzero(labels.abstained != MISSING)
     _, first = np.unique(pairs[declined], return_index=True)
     rows = declined[first]
     rows = rows[~np.isin(pairs[rows], pairs[labels.codes != MISSING])]
-    unused = [word for k, word in enumerate(labels.refusals) if not (labels.refused == k).any()]
+    unused = [word for k, word in enumerate(labels.abstention_words) if not (labels.abstained == k).any()]
     if unused:
         warn(f"{where}: no label is {examples(unused)}; check abstain (--set abstain)", DataWarning)
-    return Annotations(
-        task.codes[rows],
-        worker.codes[rows],
-        labels.refused[rows],
-        task_ids=task.names,
-        annotator_ids=worker.names,
-        classes=labels.refusals,
-    )
+    codes = task_codes[rows], worker_codes[rows], labels.abstained[rows]
+    return Annotations(*codes, task_ids=task_names, annotator_ids=worker_names, classes=labels.abstention_words)

@@ -47,10 +47,10 @@ class Labels(NamedTuple):
         Whether the user listed these values.
     in_matrix : bool
         Whether these are the cells of a matrix, in which many are empty.
-    refused : (n,) int32, optional
-        Where an answer was refused, the position of the word for it in ``refusals``; ``MISSING`` elsewhere, and where
-        there is a label. None if no words for refused answers were listed.
-    refusals : tuple of str
+    abstained : (n,) int32, optional
+        The position of the word for an abstention in ``abstention_words``; ``MISSING`` elsewhere, and where there is a
+        label. None if no words for abstentions were listed.
+    abstention_words : tuple of str
         These words, as they are spelled.
     """
 
@@ -59,19 +59,19 @@ class Labels(NamedTuple):
     words: Mapping[Any, int]
     chosen: bool = False
     in_matrix: bool = False
-    refused: npt.NDArray[np.int32] | None = None
-    refusals: tuple[str, ...] = ()
+    abstained: npt.NDArray[np.int32] | None = None
+    abstention_words: tuple[str, ...] = ()
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Labels:
         """The labels of some rows."""
-        refused = None if self.refused is None else self.refused[rows]
-        return self._replace(codes=self.codes[rows], refused=refused)
+        abstained = None if self.abstained is None else self.abstained[rows]
+        return self._replace(codes=self.codes[rows], abstained=abstained)
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
         """(n,) where there is a label or a refused answer."""
         given: npt.NDArray[np.bool_] = self.codes != MISSING
-        return given if self.refused is None else np.logical_or(given, self.refused != MISSING)
+        return given if self.abstained is None else np.logical_or(given, self.abstained != MISSING)
 
 
 def read_labels(
@@ -101,29 +101,26 @@ def read_labels(
     {'NA': 1}
     """
     try:
-        label, rule = encode(values), missing_rule(missing, classes, in_matrix=in_matrix)
-        refusals = refusal_words(abstain, missing, classes)
+        (found, every), rule = encode(values), missing_rule(missing, classes, in_matrix=in_matrix)
+        abstention_texts = abstention_words(abstain, missing, classes)
     except InputError as error:
         raise InputError(f"{where}: label: {error}") from error
-    said = np.array([_place(name, refusals) for name in label.names.tolist()], dtype=np.int32)
-    absent = np.array([rule(name) for name in label.names.tolist()], dtype=bool) | (said != MISSING)
-    counts = np.bincount(label.codes[label.codes != MISSING], minlength=len(label.names))
-    spelled = [
-        (k, name)
-        for k, name in enumerate(label.names.tolist())
-        if absent[k] and said[k] == MISSING and not _is_blank(name)
-    ]
-    words = {name: int(counts[k]) for k, name in spelled}
-    codes, names = _without(label, absent)
+    declined = np.array([_place(name, abstention_texts) for name in every.tolist()], dtype=np.int32)
+    absent = np.array([rule(name) for name in every.tolist()], dtype=bool) | (declined != MISSING)
+    counts = np.bincount(found[found != MISSING], minlength=len(every))
+    words = {
+        name: int(counts[k])
+        for k, name in enumerate(every.tolist())
+        if absent[k] and declined[k] == MISSING and not _is_blank(name)
+    }
+    codes, names = _without(found, every, absent)
     if untyped:
         codes, names = _as_numbers(codes, names)
-    if in_matrix:
+    has_empty_cells = isinstance(values, np.ndarray) and (found == MISSING).any()  # beside which -1 may be a class
+    if in_matrix and not has_empty_cells:
         words = {name: count for name, count in words.items() if not _is_convention(name, names)}
-        if isinstance(values, np.ndarray) and (label.codes == MISSING).any():
-            # Where empty cells say "not annotated", -1 may be a class.
-            words = {name: int(counts[k]) for k, name in spelled}
-    refused = np.append(said, np.int32(MISSING))[label.codes] if refusals else None
-    return Labels(codes, names, words, missing is not None, in_matrix, refused, refusals)
+    abstained = np.append(declined, np.int32(MISSING))[found] if abstention_texts else None
+    return Labels(codes, names, words, missing is not None, in_matrix, abstained, abstention_texts)
 
 
 def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = False) -> Rule:
@@ -152,10 +149,10 @@ def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = 
     return holds
 
 
-def refusal_words(abstain: Any, missing: Any = None, classes: Any = None) -> tuple[str, ...]:
+def abstention_words(abstain: Any, missing: Any = None, classes: Any = None) -> tuple[str, ...]:
     """The values that mean a refused answer, as text spells them; an error if one is a class or missing too.
 
-    >>> refusal_words(["refused", 99]), refusal_words(None)
+    >>> abstention_words(["refused", 99]), abstention_words(None)
     (('refused', '99'), ())
     """
     words = tuple(dict.fromkeys(_spelling(value) for value in _listed(abstain)))
@@ -178,10 +175,11 @@ def words_among(names: Names) -> list[str]:
 
 def drop_blank_names(ids: Encoded) -> Encoded:
     """Ids of which blank text is missing."""
-    if ids.names.dtype != object:
+    codes, names = ids
+    if names.dtype != object:
         return ids
-    blank = np.array([_is_blank(name) for name in ids.names.tolist()], dtype=bool)
-    return Encoded(*_without(ids, blank)) if blank.any() else ids
+    blank = np.array([_is_blank(name) for name in names.tolist()], dtype=bool)
+    return _without(codes, names, blank)
 
 
 def warn_of_dropped(labels: Labels, where: str, unlabelled: Collection[Any] = ()) -> None:
@@ -217,15 +215,16 @@ def remedy_for(labels: Labels, otherwise: str) -> str:
     return f"if {' or '.join(map(repr, list(labels.words)[:3]))} is a class, pass missing='' (--set missing=)"
 
 
-def _without(column: Encoded, absent: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], Names]:
+def _without(codes: npt.NDArray[np.int32], names: Names, absent: npt.NDArray[np.bool_]) -> Encoded:
+    """The names that are not absent, and the codes into them."""
     if not absent.any():
-        return column.codes, column.names
+        return codes, names
     position = np.append(np.where(absent, MISSING, np.cumsum(~absent) - 1), MISSING).astype(np.int32)
-    names = column.names[~absent]
+    names = names[~absent]
     if names.dtype == object:
         names = as_names(names.tolist())  # integers again, once the words among them are gone
     names.setflags(write=False)
-    return position[column.codes], names
+    return position[codes], names
 
 
 def _as_numbers(codes: npt.NDArray[np.int32], names: Names) -> tuple[npt.NDArray[np.int32], Names]:
@@ -235,8 +234,8 @@ def _as_numbers(codes: npt.NDArray[np.int32], names: Names) -> tuple[npt.NDArray
     typed = numbers_or_text(pa.chunked_array([pa.array([*names.tolist(), *gap], pa.string())]))
     if pa.types.is_string(typed.type):
         return codes, names
-    numbers = encode(typed.slice(0, len(names)))
-    return np.append(numbers.codes, np.int32(MISSING))[codes], numbers.names
+    places, numbers = encode(typed.slice(0, len(names)))
+    return np.append(places, np.int32(MISSING))[codes], numbers
 
 
 def _listed(missing: Any) -> list[Any]:

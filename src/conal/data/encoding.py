@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -87,11 +87,8 @@ EXACT_FLOATS = 2**53
 """Below this, different whole numbers are different floats."""
 
 
-class Encoded(NamedTuple):
-    """Codes into a sorted array of distinct names; ``MISSING`` where a value is null or NaN."""
-
-    codes: IntArray
-    names: Names
+Encoded = tuple[IntArray, Names]
+"""Codes into a sorted array of distinct names, ``MISSING`` where a value is null or NaN; and these names."""
 
 
 def encode(values: object) -> Encoded:
@@ -102,7 +99,7 @@ def encode(values: object) -> Encoded:
     integers again.
 
     >>> encode(["b", "a", None, "b"])
-    Encoded(codes=array([ 1,  0, -1,  1], dtype=int32), names=array(['a', 'b'], dtype=object))
+    (array([ 1,  0, -1,  1], dtype=int32), array(['a', 'b'], dtype=object))
     """
     if isinstance(values, np.ma.MaskedArray):
         values = unmasked(values)
@@ -119,7 +116,7 @@ def encode(values: object) -> Encoded:
         return _encode_integers(column)
     codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
     order = _sorted_order(found)
-    return Encoded(_ranked(codes, order), as_names([found[k] for k in order]))
+    return _ranked(codes, order), as_names([found[k] for k in order])
 
 
 def unmasked(values: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
@@ -222,8 +219,8 @@ def _encode_dictionary(column: pa.Array | pa.ChunkedArray) -> Encoded:
     if not present.all():  # drop categories that do not occur
         codes = np.append(np.cumsum(present, dtype=np.int32) - 1, np.int32(MISSING))[codes]
         distinct = distinct.filter(pa.array(present))
-    names = encode(distinct)
-    return Encoded(np.append(names.codes, np.int32(MISSING))[codes], names.names)  # code -1 picks the last entry
+    places, names = encode(distinct)
+    return np.append(places, np.int32(MISSING))[codes], names  # code -1 picks the last entry
 
 
 def _ranked(codes: npt.NDArray[np.integer], order: list[int] | npt.NDArray[np.integer]) -> IntArray:
@@ -243,7 +240,7 @@ def _encode_text(column: pa.ChunkedArray) -> Encoded:
     order = pc.array_sort_indices(texts)
     names: Names = texts.take(order).to_numpy(zero_copy_only=False)
     names.setflags(write=False)
-    return Encoded(_ranked(codes, order.to_numpy()), names)
+    return _ranked(codes, order.to_numpy()), names
 
 
 def _encode_integers(column: pa.ChunkedArray) -> Encoded:
@@ -258,7 +255,7 @@ def _encode_integers(column: pa.ChunkedArray) -> Encoded:
     order = np.argsort(found, kind="stable")
     names = found[order]
     names.setflags(write=False)
-    return Encoded(_ranked(codes, order), names)
+    return _ranked(codes, order), names
 
 
 def _encode_dense(numbers: npt.NDArray[np.integer], low: int, span: int) -> Encoded:
@@ -269,7 +266,7 @@ def _encode_dense(numbers: npt.NDArray[np.integer], low: int, span: int) -> Enco
     rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
     names = np.flatnonzero(present) + low
     names.setflags(write=False)
-    return Encoded(rank[places], names)
+    return rank[places], names
 
 
 def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], list[Any]]:

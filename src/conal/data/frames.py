@@ -18,53 +18,18 @@ from conal.errors import DataWarning, InputError, examples, warn
 #
 # Names are compared without case, blanks, dots, dashes and underscores: ``WorkerId`` is ``worker_id``.
 
-ALIASES: dict[str, tuple[str, ...]] = {
-    "task": ("task", "task_id", "id", "item", "item_id", "unit", "unit_id", "question", "example", "example_id"),
-    "worker": (
-        "worker",
-        "worker_id",
-        "annotator",
-        "annotator_id",
-        "user",
-        "user_id",
-        "rater",
-        "rater_id",
-        "coder",
-        "performer",
-    ),
-    "label": ("label", "answer", "response", "annotation"),
-    "truth": ("truth", "true_label", "gold", "gold_label", "ground_truth", "label", "class"),
-    "text": (
-        "text",
-        "texts",
-        "sentence",
-        "content",
-        "body",
-        "comment",
-        "review",
-        "tweet",
-        "message",
-        "document",
-        "utterance",
-        "post",
-        "passage",
-        "paragraph",
-    ),
-    "time": (
-        "time",
-        "timestamp",
-        "created_at",
-        "submitted_at",
-        "submit_time",
-        "completed_at",
-        "complete_time",
-        "answered_at",
-        "updated_at",
-    ),
-    "group": ("group",),
-    "cost": ("cost", "cost_per_label"),
-    "limit": ("limit", "capacity", "max_labels"),
-}
+_COLUMNS = """
+task: task task_id id item item_id unit unit_id question example example_id
+worker: worker worker_id annotator annotator_id user user_id rater rater_id coder performer
+label: label answer response annotation
+truth: truth true_label gold gold_label ground_truth label class
+text: text texts sentence content body comment review tweet message document utterance post passage paragraph
+time: time timestamp created_at submitted_at submit_time completed_at complete_time answered_at updated_at
+group: group
+cost: cost cost_per_label
+limit: limit capacity max_labels
+"""
+ALIASES = {role: tuple(names.split()) for role, names in (line.split(":") for line in _COLUMNS.strip().splitlines())}
 """Column names that are understood for each role; the first is the canonical one."""
 
 
@@ -182,16 +147,11 @@ FRAMES = ("pandas", "polars", "modin", "cudf")
 """Libraries of frames, beside Arrow, whose frames are taken and given back."""
 
 
-def is_arrow(data: Any) -> bool:
-    """Whether this is an Arrow table."""
-    return isinstance(data, pa.Table)
-
-
 def column_names(data: Any) -> list[str] | None:
     """The names of a frame's columns; None if it is not a frame."""
     if hasattr(data, "collect_schema") and hasattr(data, "collect"):
         raise InputError("a lazy frame has no rows yet; call .collect() on it")
-    names = data.column_names if is_arrow(data) else getattr(data, "columns", None)
+    names = data.column_names if isinstance(data, pa.Table) else getattr(data, "columns", None)
     return None if names is None else [str(name) for name in names]
 
 

@@ -63,7 +63,7 @@ def join_annotations(
         classes=names,
         times=None if times is None else times[kept],
     )
-    return made.replace(abstentions=_joined_refusals(parts, made))
+    return made.replace(abstentions=_joined_abstentions(parts, made))
 
 
 def _joined_times(parts: Sequence[Annotations]) -> npt.NDArray[np.datetime64] | None:
@@ -75,19 +75,19 @@ def _joined_times(parts: Sequence[Annotations]) -> npt.NDArray[np.datetime64] | 
     return np.concatenate(each)
 
 
-def _joined_refusals(parts: Sequence[Annotations], made: Annotations) -> Annotations | None:
-    """The refused answers of all parts, once each, without those that another part has an answer to."""
-    refused = [(part, part.abstentions) for part in parts if part.abstentions is not None]
-    if not refused:
+def _joined_abstentions(parts: Sequence[Annotations], made: Annotations) -> Annotations | None:
+    """The abstentions of all parts, once each, without those that another part has an answer to."""
+    abstained = [(part, part.abstentions) for part in parts if part.abstentions is not None]
+    if not abstained:
         return None
     tasks, annotators = (
         np.concatenate([decode_position(wanted, _like(wanted, own))[codes] for own, codes in columns])
         for wanted, columns in (
-            (made.task_ids, [(part.task_ids, each.tasks) for part, each in refused]),
-            (made.annotator_ids, [(part.annotator_ids, each.annotators) for part, each in refused]),
+            (made.task_ids, [(part.task_ids, each.tasks) for part, each in abstained]),
+            (made.annotator_ids, [(part.annotator_ids, each.annotators) for part, each in abstained]),
         )
     )
-    words, names = _united([(each.classes, each.labels) for _, each in refused])
+    words, names = _united([(each.classes, each.labels) for _, each in abstained])
     pairs = tasks * made.n_annotators + annotators
     _, first = np.unique(pairs, return_index=True)
     answered = made.tasks.astype(np.int64) * made.n_annotators + made.annotators
@@ -118,10 +118,10 @@ def refuse_different_spellings(parts: Sequence[Names], kind: Kind, where: str) -
 def _united(parts: Sequence[tuple[Names, npt.NDArray[np.int32]]]) -> Encoded:
     """The codes of all parts, one after the other, as positions among the distinct names of all."""
     names = [part[0] for part in parts]
-    every = encode(np.concatenate([as_text(own) for own in names] if differ_in_type(names) else names))
+    codes, every = encode(np.concatenate([as_text(own) for own in names] if differ_in_type(names) else names))
     ends = np.cumsum([len(own) for own in names])[:-1]
-    pieces = zip(np.split(every.codes, ends), parts, strict=True)
-    return Encoded(np.concatenate([positions[codes] for positions, (_, codes) in pieces]), every.names)
+    pieces = zip(np.split(codes, ends), parts, strict=True)
+    return np.concatenate([positions[own] for positions, (_, own) in pieces]), every
 
 
 # Annotations that grow: new labels of known and new tasks, by known and new annotators, in known classes.

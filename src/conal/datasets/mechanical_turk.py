@@ -23,7 +23,7 @@ from conal.datasets.base import (
     require_files,
 )
 from conal.errors import InputError, examples
-from conal.io import features_from, read_annotations, read_table
+from conal.io import ReadOptions, features_from, read_annotations, read_table
 
 # LabelMe.
 
@@ -130,8 +130,8 @@ def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0) -> CrowdDat
         )
     classes = as_names(sorted(set(genres.tolist())))
     columns = {"task": "Input.song", "worker": "WorkerID", "label": "Answer.pred_label"}
-    options = {"format": "csv", "classes": classes.tolist(), "on_duplicate": "error"}
-    answers = read_annotations(place / MUSIC_ANSWERS, **columns, **options)
+    options = ReadOptions(format="csv", classes=classes.tolist(), on_duplicate="error", **columns)
+    answers = read_annotations(place / MUSIC_ANSWERS, options)
     unknown = answers.task_ids[decode_position(songs, answers.task_ids) == MISSING]
     if len(unknown):
         raise InputError(

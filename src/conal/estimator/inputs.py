@@ -254,27 +254,27 @@ def aligned(
     features = as_features(X, task_ids, columns=columns)
     if not isinstance(features, FeatureTable):
         n_rows = len(features)  # type: ignore[arg-type]
-        joined = align(annotations, n_rows, task_ids, **missing)
-        return Instances(features, joined.rows), joined.annotations, ()
+        joined, rows = align(annotations, n_rows, task_ids, **missing)
+        return Instances(features, rows), joined, ()
     if annotations.by_position and features.ids is not None and len(features) == annotations.n_tasks:
         known = decode_position(features.ids, annotations.task_ids) != MISSING
         if not known.any():  # a matrix has no ids of its own: its rows are the features' rows
             if annotations.task_ids.dtype == object and not isinstance(features.ids, RowIndex):
                 refuse_lookalikes(features.ids, annotations.task_ids, "tasks", "features", "here and in the labels")
             return Instances(features.values), annotations, features.columns
-    joined = align(annotations, len(features), features.ids, **missing)
-    return Instances(features.values, joined.rows), joined.annotations, features.columns
+    joined, rows = align(annotations, len(features), features.ids, **missing)
+    return Instances(features.values, rows), joined, features.columns
 
 
 def as_codes(y: Any, classes: Names, where: str) -> npt.NDArray[np.int64]:
     """Class codes of true labels; -1 for classes that the model does not have, with a warning."""
-    encoded = encode(y)
-    if (encoded.codes == MISSING).any():
-        raise InputError(f"{where}: {int((encoded.codes == MISSING).sum()):,} labels are missing")
-    position = match_names(classes, encoded.names, "classes", where, "the annotations")
-    codes: npt.NDArray[np.int64] = position[encoded.codes]
-    unknown = encoded.names[position == MISSING].tolist()
-    if len(unknown) == len(encoded.names):
+    found, names = encode(y)
+    if (found == MISSING).any():
+        raise InputError(f"{where}: {int((found == MISSING).sum()):,} labels are missing")
+    position = match_names(classes, names, "classes", where, "the annotations")
+    codes: npt.NDArray[np.int64] = position[found]
+    unknown = names[position == MISSING].tolist()
+    if len(unknown) == len(names):
         raise InputError(
             f"{where}: labels {examples(unknown)} are not among the classes {examples(classes)}; "
             "use the same names and types as in the annotations"

@@ -173,15 +173,15 @@ def ids_from(values: Any, where: str) -> Names:
     if isinstance(values, pa.ChunkedArray):
         values = decoded(values, f"{where}: the id column")
     try:
-        encoded = drop_blank_names(encode(values))
+        codes, names = drop_blank_names(encode(values))
     except InputError as error:
         raise InputError(f"{where}: ids: {error}") from error
-    missing = np.flatnonzero(encoded.codes == MISSING)
+    missing = np.flatnonzero(codes == MISSING)
     if len(missing):
         raise InputError(
             f"{where}: {len(missing):,} rows have no id, the first is row {missing[0] + 1}; pass one per row"
         )
-    return encoded.names[encoded.codes]
+    return names[codes]
 
 
 def check_finite(table: FeatureTable) -> None:

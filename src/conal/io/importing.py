@@ -20,8 +20,7 @@ from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, ann
 from conal.io.arrow_files import splits_of
 from conal.io.limits import refusing
 from conal.io.platforms.base import Importer, Reader, importers
-from conal.io.platforms.head import RECORD_BYTES, Head, read_head
-from conal.io.platforms.json_files import load_json
+from conal.io.platforms.files import RECORD_BYTES, Head, load_json, read_head
 from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
@@ -266,7 +265,7 @@ def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any
     _refuse_repeats(paths)
     readers = [_reader(each, options) for each in paths]
     if len(paths) == 1:
-        readers[0].check_options(options)
+        options.refuse_unused(readers[0].takes, readers[0].title)
         return _on_scale(_read(readers[0], paths[0], options), options)
     takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
     options.refuse_unused(takes, "any of these files")

@@ -15,7 +15,7 @@ from conal.data.encoding import spelling
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, Control
 from conal.io.limits import VALUE_ERRORS, refusing
-from conal.io.platforms.head import read_head
+from conal.io.platforms.files import read_head
 from conal.io.tables import blank_to_null, check_readable, read_table
 from conal.io.texts import texts_of
 from conal.io.true_labels import gold_from_table

@@ -38,54 +38,55 @@ class LabelPairs(NamedTuple):
 def label_pairs(y_true: object, y_pred: object, classes: Classes | None) -> LabelPairs:
     """Two equally long sequences of labels, matched by position; the classes are all that occur, or those given."""
     true, predicted = _read_labels(y_true, "y_true"), _read_labels(y_pred, "y_pred")
-    if len(true.codes) != len(predicted.codes):
+    (true_codes, true_names), (predicted_codes, predicted_names) = true, predicted
+    if len(true_codes) != len(predicted_codes):
         raise InputError(
-            f"y_true has {len(true.codes):,} labels and y_pred {len(predicted.codes):,}; pass one of each per instance"
+            f"y_true has {len(true_codes):,} labels and y_pred {len(predicted_codes):,}; pass one of each per instance"
         )
-    _refuse_text_against_numbers(true.names, predicted.names)
+    _refuse_text_against_numbers(true_names, predicted_names)
     # True and 1 are equal, as in scikit-learn's metrics; each sequence alone has been read already.
-    found = list(dict.fromkeys([*true.names.tolist(), *predicted.names.tolist()]))
-    names = encode(found).names if classes is None else _distinct(classes)
+    found = list(dict.fromkeys([*true_names.tolist(), *predicted_names.tolist()]))
+    names = encode(found)[1] if classes is None else _distinct(classes)
     return LabelPairs(_positions(true, names, "y_true"), _positions(predicted, names, "y_pred"), names)
 
 
 def label_codes(y_true: object, classes: Classes | None, n_classes: int) -> Codes:
     """True labels as columns of a probability matrix: they are codes already, unless ``classes`` names the columns."""
-    true = _read_labels(y_true, "y_true")
+    true, found = _read_labels(y_true, "y_true")
     if classes is not None:
         names = _distinct(classes)
         if len(names) != n_classes:
             raise InputError(f"classes: {len(names)} names for {n_classes} columns of probas; name each column once")
-        return _positions(true, names, "y_true")
-    if true.names.dtype.kind not in "iu":
+        return _positions((true, found), names, "y_true")
+    if found.dtype.kind not in "iu":
         raise InputError(
-            f"y_true: contains {examples(true.names)}, which are not positions of columns; "
+            f"y_true: contains {examples(found)}, which are not positions of columns; "
             "name the columns of probas with classes="
         )
-    outside = true.names[(true.names < 0) | (true.names >= n_classes)]
+    outside = found[(found < 0) | (found >= n_classes)]
     if len(outside):
         raise InputError(
             f"y_true: {examples(outside)} not in range({n_classes}), the columns of probas; "
             "name the columns with classes= if these are labels"
         )
-    codes: Codes = true.names[true.codes].astype(np.int64)
+    codes: Codes = found[true].astype(np.int64)
     return codes
 
 
 def _read_labels(values: object, name: str) -> Encoded:
     try:
-        encoded = encode(_column(values))
+        codes, names = encode(_column(values))
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    if not len(encoded.codes):
+    if not len(codes):
         raise InputError(f"{name}: contains no labels; pass one label per instance")
-    missing = np.flatnonzero(encoded.codes == MISSING)
+    missing = np.flatnonzero(codes == MISSING)
     if len(missing):
         raise InputError(
             f"{name}: {len(missing):,} labels are missing (None or NaN), the first at position {missing[0]}; "
             "leave these instances out"
         )
-    return encoded
+    return codes, names
 
 
 def _column(values: Any) -> Any:
@@ -102,15 +103,16 @@ def _column(values: Any) -> Any:
 
 
 def _positions(encoded: Encoded, classes: Names, name: str) -> Codes:
-    position = decode_position(classes, encoded.names)
+    found, names = encoded
+    position = decode_position(classes, names)
     unknown = position == MISSING
     if unknown.any():
-        first = int(np.flatnonzero(unknown[encoded.codes])[0])
+        first = int(np.flatnonzero(unknown[found])[0])
         raise InputError(
-            f"{name}: {examples(encoded.names[unknown])} not among the {len(classes)} classes, the first at position "
+            f"{name}: {examples(names[unknown])} not among the {len(classes)} classes, the first at position "
             f"{first}; correct the labels or add them to classes"
         )
-    codes: Codes = position[encoded.codes]
+    codes: Codes = position[found]
     return codes
 
 

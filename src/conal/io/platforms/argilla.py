@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
 from conal.io.platforms.base import NO, YES, Collector, Importer, Question, ask, only_answer, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import load_records
+from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
 Record = dict[str, Any]

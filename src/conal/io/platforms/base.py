@@ -16,7 +16,7 @@ from conal.data.encoding import Names, spelling
 from conal.data.scales import read_times
 from conal.errors import InputError, examples, people
 from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
-from conal.io.platforms.head import Head
+from conal.io.platforms.files import Head
 from conal.parameters.reading import ReadOptions
 
 # Base classes: readers of annotation files, and importers, which read the format of a platform.
@@ -41,10 +41,6 @@ class Reader(ABC):
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         """Read the whole file."""
 
-    def check_options(self, options: ReadOptions) -> None:
-        """Reject an option that the format does not use, instead of ignoring it."""
-        options.refuse_unused(self.takes, self.title)
-
 
 class Importer(Reader):
     """One format: how to recognise it, and how to read it.
@@ -54,7 +50,7 @@ class Importer(Reader):
     expects : str
         What a file of this format looks like, for messages.
     kinds : tuple of str
-        Kinds of files (:class:`~conal.io.platforms.head.Head`) that it can be.
+        Kinds of files (:class:`~conal.io.platforms.files.Head`) that it can be.
     shows_tasks : bool
         Whether a file contains the tasks' data, such as their texts.
     """

@@ -10,8 +10,7 @@ from conal.errors import InputError, examples, person
 from conal.io.annotation_file import AnnotationFile
 from conal.io.delimited import parse_delimited
 from conal.io.platforms.base import Collector, Importer, Question, ask, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import archive_members, parse_records
+from conal.io.platforms.files import Head, archive_members, parse_records
 from conal.parameters.reading import ReadOptions
 
 ENDINGS = (".jsonl", ".json", ".csv")

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Collector, Importer, Question, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import archive_members, load_json, parse_record
+from conal.io.platforms.files import Head, archive_members, load_json, parse_record
 from conal.parameters.reading import ReadOptions
 
 HEADERS = ("header.json", "_journal/start.json")

@@ -11,9 +11,7 @@ from typing import Any
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
 from conal.io.platforms.base import NO, YES, Collector, Importer, Question, ask, only_answer, register
-from conal.io.platforms.head import Head, read_head
-from conal.io.platforms.json_files import load_records, parse_cell
-from conal.io.platforms.sheet import read_sheet
+from conal.io.platforms.files import Head, load_records, parse_cell, read_head, read_sheet
 from conal.parameters.reading import ReadOptions
 
 # Label Studio's JSON: tasks with their annotations inside.

@@ -12,8 +12,7 @@ from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
 from conal.io.arrow_files import class_names, name_of, table_schema
 from conal.io.platforms.base import NO_ANSWER, Collector, Importer, register
-from conal.io.platforms.head import Head, read_head
-from conal.io.platforms.json_files import load_records
+from conal.io.platforms.files import Head, load_records, read_head
 from conal.parameters.reading import ReadOptions
 
 

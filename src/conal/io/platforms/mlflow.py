@@ -9,8 +9,7 @@ from typing import Any
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
 from conal.io.platforms.base import Collector, Importer, ask, register, ticked
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import load_records
+from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
 OVERRIDDEN = "replaced by a later assessment"

@@ -12,9 +12,7 @@ from conal.data.frames import is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Collector, Importer, Question, ask, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import parse_cell
-from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.io.platforms.files import Head, Sheet, parse_cell, read_sheet
 from conal.parameters.reading import ReadOptions
 
 INPUT, ANSWER = "Input.", "Answer."

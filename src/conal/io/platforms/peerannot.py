@@ -10,8 +10,7 @@ import pyarrow as pa
 from conal.data.encoding import numbers_or_text
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
 from conal.io.platforms.base import Collector, Importer, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import load_json
+from conal.io.platforms.files import Head, load_json
 from conal.parameters.reading import ReadOptions
 
 ANSWERS = "answers.json"

@@ -8,8 +8,7 @@ from typing import Any
 from conal.errors import examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Collector, Importer, Question, ask, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import load_records
+from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
 CHOSEN = Question("accept", named=False)

@@ -7,8 +7,7 @@ from pathlib import Path
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import Collector, Importer, Question, choose_question, register
-from conal.io.platforms.head import Head
-from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.io.platforms.files import Head, Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 
 INPUT, OUTPUT, GOLDEN, ASSIGNMENT = "INPUT:", "OUTPUT:", "GOLDEN:", "ASSIGNMENT:"

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from conal.data.cleaning import NOT_ANNOTATED, Labels, Rule, missing_rule, read_labels, refusal_words
+from conal.data.cleaning import NOT_ANNOTATED, Labels, Rule, abstention_words, missing_rule, read_labels
 from conal.data.encoding import numbers_or_text, spelling, text_column
 from conal.data.frames import is_name_column, is_truth_column, warn_of_truth
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, annotations_from
 from conal.io.platforms.base import Importer, register, true_labels_of
-from conal.io.platforms.head import Head
-from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.io.platforms.files import Head, Sheet, read_sheet
 from conal.io.tables import blank_to_null, pandas_index
 from conal.parameters.reading import ReadOptions
 
@@ -149,17 +148,17 @@ def _read_cells(sheet: Sheet, annotators: Sequence[str], options: ReadOptions) -
         if numbers is not column:  # text only because of the words among its numbers
             found = read(column).words
             words.update({word: count for word, count in found.items() if word not in NOT_ANNOTATED})
-    if labels.refused is not None:  # from the cells themselves: a column of numbers has lost its words
-        refused = [each for column in columns if (each := read(column).refused) is not None]
-        labels = labels._replace(refused=np.concatenate(refused))
+    if labels.abstained is not None:  # from the cells themselves: a column of numbers has lost its words
+        abstained = [each for column in columns if (each := read(column).abstained) is not None]
+        labels = labels._replace(abstained=np.concatenate(abstained))
     return labels._replace(words=words)
 
 
 def _no_class(options: ReadOptions) -> Rule:
     """Whether a cell is empty, or a word that is no class."""
     is_missing = missing_rule(options.missing, options.classes, in_matrix=True)
-    refusals = refusal_words(options.abstain)
-    return lambda name: is_missing(name) or spelling(name).strip() in refusals
+    words = abstention_words(options.abstain)
+    return lambda name: is_missing(name) or spelling(name).strip() in words
 
 
 def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:

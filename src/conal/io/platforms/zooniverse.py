@@ -9,9 +9,7 @@ from typing import Any
 from conal.errors import InputError
 from conal.io.annotation_file import AnnotationFile
 from conal.io.platforms.base import NO_ANSWER, Collector, Importer, ask, register, ticked
-from conal.io.platforms.head import Head
-from conal.io.platforms.json_files import parse_cell
-from conal.io.platforms.sheet import Sheet, read_sheet
+from conal.io.platforms.files import Head, Sheet, parse_cell, read_sheet
 from conal.parameters.reading import ReadOptions
 
 COLUMNS = ("classification_id", "user_name", "annotations", "subject_data", "subject_ids")
