@@ -8,24 +8,10 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from conal.errors import InputError, examples
-
-__all__ = [
-    "atomic_file",
-    "atomic_files",
-    "atomic_folder",
-    "check_file_place",
-    "check_folder_place",
-    "check_place",
-    "claimed",
-    "is_free",
-    "real_path",
-    "real_place",
-]
-
 
 # Paths without symbolic links.
 
@@ -147,12 +133,6 @@ def check_file_place(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
 
 
-def is_free(path: Path) -> bool:
-    """Whether a folder can be written here without replacing anything; a place that cannot be written is an error."""
-    check_place(path)
-    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
-
-
 def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[[Path], Collection[str]]) -> None:
     """Reject an existing folder, unless it may be replaced and contains nothing but what conal wrote.
 
@@ -163,7 +143,8 @@ def check_folder_place(path: Path, *, overwrite: bool, kind: str, own: Callable[
     own : callable
         The names of the files that conal wrote into such a folder; an :class:`InputError` if it is none.
     """
-    if is_free(path):
+    check_place(path)
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not overwrite:
         raise InputError(f"{path}: exists already; choose another place, or pass overwrite=True (--overwrite)")
@@ -230,19 +211,13 @@ def _finish(aside: Path, place: Path, mode: int) -> None:
 
 
 def _flush(path: Path) -> None:
-    if path.is_dir():
-        with suppress(OSError):  # not every system and file system flushes folders
-            _sync(path, os.O_RDONLY)
-    else:
-        _sync(path, os.O_RDWR)
-
-
-def _sync(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    is_folder = path.is_dir()
+    with suppress(OSError) if is_folder else nullcontext():  # not every system and file system flushes folders
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _replace_folder(aside: Path, place: Path) -> None:

@@ -16,22 +16,6 @@ from conal.errors import InputError
 from conal.metrics.classification import confusion_matrices, numbers, probabilities
 from conal.parameters import number, whole
 
-__all__ = [
-    "BayesError",
-    "ErrorLowerBound",
-    "NoiseModel",
-    "bayes_error",
-    "chunks",
-    "error_lower_bound",
-    "mixture_divergence",
-    "posterior",
-    "read_noise_model",
-    "row_divergence",
-    "separate_divergence",
-    "smooth",
-]
-
-
 # The parameters of a crowd, read and checked.
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.io import FeatureTable, TextTable, read_texts, write_table
-from conal.io.texts import is_text, texts_from
+from conal.io.features import is_text, texts_from
 from helpers.files import write_csv
 
 TEXTS = ["plain", 'quoted "words", and commas', "two\nlines", "天气很好", "007"]

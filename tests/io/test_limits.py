@@ -197,7 +197,7 @@ def test_headers_that_promise_too_much(ending: str, content: bytes, tmp_path: Pa
 
 
 def test_npz_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.numpy_files.ARRAY_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.tables.ARRAY_BYTES", 2**20)
     np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 1000)))
     with pytest.raises(InputError, match=r"x\.npz: unpacks to more than 1 MB"):
         read_features(tmp_path / "x.npz")

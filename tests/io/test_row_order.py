@@ -13,8 +13,7 @@ import pytest
 from conal.data.encoding import as_names
 from conal.errors import DataWarning, InputError
 from conal.io import read_features, read_texts
-from conal.io.features import features_from
-from conal.io.texts import check_row_order, texts_from, warn_of_row_numbers
+from conal.io.features import check_row_order, features_from, texts_from, warn_of_row_numbers
 
 TASKS = as_names([0, 1, 2, 3])
 
@@ -124,7 +123,7 @@ def test_other_frames_are_taken_as_they_are(frame: pd.DataFrame) -> None:
 def test_a_frame_of_texts_with_ids_under_another_name() -> None:
     words = [f"word {row}" for row in ROWS]
     frame = pd.DataFrame({"picture": [str(row) for row in ROWS], "text": words})
-    with pytest.warns(DataWarning, match=r"present order, and 'picture' counts for nothing.* 'task'"):
+    with pytest.warns(DataWarning, match=r"tasks are called 0 to .*, and 'picture' counts for nothing.* 'task'"):
         assert texts_from(frame).ids is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")

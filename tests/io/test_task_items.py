@@ -10,8 +10,7 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io.annotation_file import read_people
-from conal.io.images import FromUri, NamedPictures, PictureFolder
-from conal.io.task_items import is_link, items_of, link_maker
+from conal.io.images import FromUri, NamedPictures, PictureFolder, is_link, items_of, link_maker
 from helpers.files import write_lines
 
 

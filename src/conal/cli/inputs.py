@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.io import FeatureTable, TextTable
     from conal.io.annotation_file import AnnotationFile
-    from conal.io.task_items import TaskItems
+    from conal.io.images import TaskItems
     from conal.report.exhibits import Exhibits
 
 
@@ -113,8 +113,8 @@ def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
 
 def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
     """Reject what cannot be shown, before anything large is read."""
+    from conal.io.images import link_maker
     from conal.io.tables import check_readable
-    from conal.io.task_items import link_maker
 
     if show.names is not None and anonymise:
         raise InputError("names shows who the annotators are, and --anonymise hides it; leave out one of the two")
@@ -153,8 +153,7 @@ def exhibits_of(
     texts : mapping, optional
         Texts that the user passed, by task; they come before those in the export.
     """
-    from conal.io.images import NamedPictures, PictureFolder
-    from conal.io.task_items import TaskItems, link_maker
+    from conal.io.images import NamedPictures, PictureFolder, TaskItems, link_maker
     from conal.report.exhibits import Exhibits
 
     items = TaskItems() if items is None else items
@@ -270,8 +269,8 @@ class FitFiles:
 
     def read(self, takes: str) -> FitData:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
-        from conal.io.task_items import items_of
-        from conal.io.texts import check_row_order
+        from conal.io.features import check_row_order
+        from conal.io.images import items_of
 
         validation = self._read_validation()
         if takes == "gold":
@@ -309,7 +308,7 @@ class FitFiles:
     def _read_texts_of(self, file: AnnotationFile) -> TextTable | None:
         """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
         from conal.io import read_texts
-        from conal.io.texts import join_texts, texts_of
+        from conal.io.features import join_texts, texts_of
 
         if self.text not in self.labels:
             return None
@@ -345,7 +344,7 @@ class FitFiles:
 
     def _read_validation(self) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
-        from conal.io.texts import check_row_order
+        from conal.io.features import check_row_order
 
         if self.valid_labels is None:
             return None

@@ -183,7 +183,7 @@ class PredictFiles:
     def _joined(self, apart: Path) -> ToPredict:
         """The tasks of an annotation file, by id with their features or texts in another file."""
         from conal.data.alignment import align
-        from conal.io.texts import check_row_order
+        from conal.io.features import check_row_order
 
         file = self._import()
         tasks = file.all_tasks()
@@ -203,7 +203,7 @@ class PredictFiles:
     def _export(self) -> ToPredict:
         """The tasks of an export that contains their texts."""
         from conal.estimator.inputs import as_numbers
-        from conal.io.texts import texts_of
+        from conal.io.features import texts_of
 
         file = self._import()
         if self.model.text_features_ is None:
@@ -220,7 +220,7 @@ class PredictFiles:
         """A table of features or texts, as there is one for ``conal fit``."""
         from conal.estimator.inputs import as_numbers
         from conal.io import read_texts
-        from conal.io.texts import warn_of_row_numbers
+        from conal.io.features import warn_of_row_numbers
 
         plain = ReadOptions(task=self.reading.task)
         of_exports = [name for name, value in vars(self.reading).items() if value != getattr(plain, name)]

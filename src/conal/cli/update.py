@@ -119,7 +119,7 @@ class NewLabels(NamedTuple):
 
     def read_instances(self, fitted: Any, file: AnnotationFile) -> FeatureTable | None:
         """Features of new tasks, or those of their texts for a model of texts."""
-        from conal.io.texts import check_row_order
+        from conal.io.features import check_row_order
 
         if fitted.text_features_ is None and self.text is not None:
             raise InputError("--text: this model was trained on features; pass --features of the new tasks")

@@ -129,9 +129,10 @@ def music(folder: Folder = None, *, n_valid: int = 0, seed: int = 0) -> CrowdDat
             f"{place / TEST_SONGS}: has {x_test.shape[1]} features, {SONGS} has {x.shape[1]}; unpack {MUSIC} again"
         )
     classes = as_names(sorted(set(genres.tolist())))
-    columns = {"task": "Input.song", "worker": "WorkerID", "label": "Answer.pred_label"}
-    options = ReadOptions(format="csv", classes=classes.tolist(), on_duplicate="error", **columns)
-    answers = read_annotations(place / MUSIC_ANSWERS, options)
+    options = ReadOptions(
+        format="csv", task="Input.song", worker="WorkerID", label="Answer.pred_label", on_duplicate="error"
+    )
+    answers = read_annotations(place / MUSIC_ANSWERS, options, classes=classes.tolist())
     unknown = answers.task_ids[decode_position(songs, answers.task_ids) == MISSING]
     if len(unknown):
         raise InputError(

@@ -234,7 +234,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.n_features_in_ = prod(made.instance_shape_)
     made.feature_names_in_ = _feature_names(config, made.n_features_in_)
     beside = (TEXT_TENSOR, ASKED_TENSOR)
-    shapes = {name: found.shape for name, found in folder.shapes().items() if not name.startswith(beside)}
+    shapes = {name: shape for name, shape in folder.shapes().items() if not name.startswith(beside)}
     sketched = {name: torch.empty(shape, device="meta") for name, shape in shapes.items() if name in IN_PROBLEM}
     check_shapes(made, _problem(made, config, sketched), shapes, str(folder.path))
     tensors = folder.tensors()

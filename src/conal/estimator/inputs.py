@@ -22,7 +22,7 @@ from conal.data.matching import match_names, refuse_lookalikes
 from conal.data.true_labels import known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import FeatureTable, features_from, gold_from_table
-from conal.io.texts import TextTable, is_text, texts_from
+from conal.io.features import TextTable, is_text, texts_from
 from conal.parameters.training import ClassifierParameters
 from conal.report.evidence import plain_names
 from conal.text import EncodedTexts, TextFeatures

@@ -22,7 +22,7 @@ from conal.estimator.fitting import FitResult
 from conal.estimator.kept_data import REMEDY, Parts, TrainingData
 from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
-from conal.io.texts import is_text, texts_from
+from conal.io.features import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names

@@ -1,10 +1,9 @@
 """Files in, files out."""
 
 from conal.io.annotation_file import AnnotationFile
-from conal.io.features import FeatureTable, features_from, read_features
+from conal.io.features import FeatureTable, TextTable, features_from, read_features, read_texts
 from conal.io.importing import import_file, read_annotations
 from conal.io.tables import read_table, write_annotations, write_table
-from conal.io.texts import TextTable, read_texts
 from conal.io.true_labels import GoldLabels, gold_from_table, read_gold
 from conal.parameters.reading import ReadOptions
 

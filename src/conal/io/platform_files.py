@@ -14,10 +14,10 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import spelling
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, Control
+from conal.io.features import texts_of
 from conal.io.limits import VALUE_ERRORS, refusing
 from conal.io.platforms.files import read_head
 from conal.io.tables import blank_to_null, check_readable, read_table
-from conal.io.texts import texts_of
 from conal.io.true_labels import gold_from_table
 
 # Predicted or inferred labels of tasks, on their way to an annotation platform.

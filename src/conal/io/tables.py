@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from numpy.lib import format as npy
 
 from conal._files import atomic_files
 from conal.data.annotations import Annotations
@@ -40,8 +45,18 @@ from conal.io.delimited import (
     write_delimited,
 )
 from conal.io.excel_files import read_excel
-from conal.io.limits import ARROW_ERRORS, COMPRESSED, check_depth, first_line
-from conal.io.numpy_files import read_npy
+from conal.io.limits import (
+    ARRAY_BYTES,
+    ARROW_ERRORS,
+    COMPRESSED,
+    NUMPY_ERRORS,
+    ZIP_ERRORS,
+    check_depth,
+    first_line,
+    refuse_bomb,
+    refusing,
+    unpacked_limit,
+)
 
 # Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them.
 
@@ -470,3 +485,76 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": _write_parquet,
     "jsonl": _write_jsonl,
 }
+
+
+# Arrays from ``.npy`` and ``.npz``; a header that promises more than the file has is refused.
+
+Array = npt.NDArray[Any]
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def map_npy(path: Path) -> Array:
+    """A ``.npy`` file, mapped into memory."""
+    with path.open("rb") as file:
+        _check_array_header(file, path.stat().st_size, path)
+    with refusing(NUMPY_ERRORS, f"{path}: cannot be read as NumPy numbers or text: {{}}"):
+        return npy.open_memmap(path, mode="r")
+
+
+def read_npy(path: Path) -> Array:
+    """A ``.npy`` file in memory."""
+    with path.open("rb") as file:
+        return _read_array(file, path.stat().st_size, path)
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Name to array of a ``.npz`` archive."""
+    advice = "save it again with numpy.savez"
+    broken = refusing(ZIP_ERRORS, f"{path}: cannot be read as a .npz archive: {{}}; {advice}")
+    with broken, zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        limit = unpacked_limit(path.stat().st_size, ARRAY_BYTES)
+        if sum(info.file_size for info in members) > limit:
+            refuse_bomb(path, limit)
+        found = {}
+        for info in members:
+            with archive.open(info) as file:
+                array = _read_array(file, info.file_size, f"{path}: {info.filename}")
+            found[info.filename.removesuffix(".npy")] = array
+        return found
+
+
+def _read_array(file: IO[bytes], size: int, where: object) -> Array:
+    _check_array_header(file, size, where)
+    file.seek(0)
+    with refusing((*NUMPY_ERRORS, *ZIP_ERRORS), f"{where}: cannot be read as NumPy numbers or text: {{}}"):
+        array = np.asarray(npy.read_array(file, allow_pickle=False))
+    if array.dtype.kind == "U":
+        _check_characters(array, where)
+    return array
+
+
+def _check_characters(array: Array, where: object) -> None:
+    """NumPy takes any 32 bits for a character; Python and UTF-8 do not."""
+    codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+        raise InputError(f"{where}: contains characters that do not exist; the file is damaged, write it again")
+
+
+def _check_array_header(file: IO[bytes], size: int, where: object) -> None:
+    """Reject what the header promises and the file does not have; NumPy would take the memory first."""
+    with refusing((*NUMPY_ERRORS, *ZIP_ERRORS), f"{where}: cannot be read as NumPy numbers or text: {{}}"):
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"version {version} of the format is for records")
+        shape, _, kind = _HEADERS[version](file)
+        start = file.tell()
+    if kind.hasobject:
+        raise InputError(f"{where}: cannot be read as NumPy numbers or text: it contains Python objects")
+    expected = math.prod(shape) * max(1, kind.itemsize)
+    if min(shape, default=0) < 0 or expected > size - start:
+        raise InputError(
+            f"{where}: cannot be read as NumPy numbers or text: {kind} of shape {shape} takes {expected:,} bytes, and "
+            f"there are {size - start:,}; the file was cut off or damaged, write it again"
+        )

@@ -19,8 +19,7 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, as_names
 from conal.data.true_labels import labels_by_task
 from conal.errors import ConalWarning, InputError
-from conal.io.images import Thumbnail
-from conal.io.task_items import is_link
+from conal.io.images import Thumbnail, is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
