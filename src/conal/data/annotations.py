@@ -28,7 +28,7 @@ from conal.data.frames import (
     column_names,
     find_column,
     find_columns,
-    find_time,
+    find_first,
     frame_column,
     is_truth_column,
     matrix_cells,
@@ -235,7 +235,7 @@ class Annotations:
         table = open_frame(frame, where)
         found = find_columns(table.columns, {"task": task, "worker": worker, "label": label}, where)
         columns = [frame_column(table[found[role]]) for role in ("task", "worker", "label")]
-        time = find_time([name for name in table.columns if name not in found.values()])
+        time = find_first([name for name in table.columns if name not in found.values()], "time")
         times = None if time is None else frame_column(table[time])
         options: dict[str, Any] = {"missing": missing, "abstain": abstain, "on_duplicate": on_duplicate, "times": times}
         return cls.from_triples(*columns, classes=classes, **options, where=where)

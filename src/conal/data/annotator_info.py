@@ -87,23 +87,35 @@ class AnnotatorInfo:
         if ids is None:
             raise InputError(f"{where}: no column of annotators; it has {examples(columns, 8)}. Rename one to 'worker'")
         frame = open_frame(info, where)
-        at = in_order_of(crowd, _values(frame, ids), where)
+        at = in_order_of(crowd, frame[ids].to_list(), where)
+
+        def column(name: str) -> list[Any]:
+            values = frame[name].to_list()
+            return [values[k] for k in at]
+
+        def floats(name: str, gap: float = np.nan) -> FloatArray:
+            return _floats(column(name), name, gap, crowd, where)
+
         rest = [name for name in columns if name != ids]
         group, cost, limit = (find_column(rest, role, None, where) for role in ("group", "cost", "limit"))
         others = [name for name in rest if name not in (group, cost, limit)]
         numbers = [name for name in others if _is_number(frame[name])]
-        _tell_unused([name for name in others if name not in numbers], where)
+        unused = [name for name in others if name not in numbers]
+        if unused:
+            warn(
+                f"{where}: did not use {examples(unused)}; columns that count are 'group', 'cost', 'limit', "
+                "and numbers",
+                DataWarning,
+            )
         if group is None and cost is None and limit is None and not numbers:
             raise InputError(f"{where}: says nothing about the annotators; add a column 'group', 'cost' or of numbers")
         return cls(
             crowd.annotator_ids,
-            None if group is None else _groups([_values(frame, group)[k] for k in at], crowd, where),
-            None
-            if cost is None
-            else _at_least_0(_numbers(frame, cost, at, crowd, where), "the cost of a label", crowd, where),
-            np.stack([_numbers(frame, name, at, crowd, where) for name in numbers], axis=1) if numbers else None,
+            None if group is None else _groups(column(group), crowd, where),
+            None if cost is None else _at_least_0(floats(cost), "the cost of a label", crowd, where),
+            np.stack([floats(name) for name in numbers], axis=1) if numbers else None,
             tuple(numbers),
-            None if limit is None else _limits(_values(frame, limit), at, limit, crowd, where),
+            None if limit is None else _at_least_0(floats(limit, np.inf), "the limit of labels", crowd, where),
         )
 
     def coded_groups(self) -> tuple[tuple[str, ...], npt.NDArray[np.int64]] | None:
@@ -199,25 +211,16 @@ def _at_least_0(values: FloatArray, what: str, crowd: Annotations, where: str) -
     return values
 
 
-def _limits(values: list[Any], at: npt.NDArray[np.int64], name: str, crowd: Annotations, where: str) -> FloatArray:
-    """(R,) numbers of labels; infinite where nothing is said."""
-    given = [np.inf if values[k] is None or values[k] != values[k] or values[k] == "" else values[k] for k in at]
+def _floats(values: list[Any], name: str, gap: float, crowd: Annotations, where: str) -> FloatArray:
+    """(R,) the numbers of a column; a gap, which is an error unless it stands for infinity, has this value."""
+    is_gap = [value is None or value != value or (value == "" and gap == np.inf) for value in values]
     try:
-        found = np.array(given, dtype=np.float64)
+        found = np.array([gap if empty else value for value, empty in zip(values, is_gap, strict=True)], np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(given)}") from None
-    return _at_least_0(found, "the limit of labels", crowd, where)
-
-
-def _numbers(frame: Any, name: str, at: npt.NDArray[np.int64], crowd: Annotations, where: str) -> FloatArray:
-    """(R,) the finite numbers of a column, in the crowd's order."""
-    given = [_values(frame, name)[k] for k in at]
-    try:
-        values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(given)}") from None
-    _refuse_gaps(~np.isfinite(values), name, crowd, where)
-    return values
+        raise InputError(f"{where}: column {name!r} must contain numbers, not {examples(values)}") from None
+    if gap != np.inf:
+        _refuse_gaps(~np.isfinite(found), name, crowd, where)
+    return found
 
 
 def _refuse_gaps(gaps: npt.NDArray[np.bool_], name: str, crowd: Annotations, where: str) -> None:
@@ -226,18 +229,6 @@ def _refuse_gaps(gaps: npt.NDArray[np.bool_], name: str, crowd: Annotations, whe
             f"{where}: column {name!r} has no value for {people(crowd.annotator_ids[gaps].tolist())}; fill it in, or "
             "remove the column"
         )
-
-
-def _tell_unused(names: list[str], where: str) -> None:
-    if names:
-        warn(
-            f"{where}: did not use {examples(names)}; columns that count are 'group', 'cost', 'limit', and numbers",
-            DataWarning,
-        )
-
-
-def _values(frame: Any, name: str) -> list[Any]:
-    return list(frame[name].to_list())
 
 
 def _is_number(series: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -80,9 +80,6 @@ Names = npt.NDArray[Any]
 MISSING = -1
 """The code of a missing value, and the conventional missing label of annotation matrices."""
 
-DENSE = 4
-"""A range of integers is dense if it is at most this many times as wide as the number of values."""
-
 EXACT_FLOATS = 2**53
 """Below this, different whole numbers are different floats."""
 
@@ -110,13 +107,7 @@ def encode(values: object) -> Encoded:
     if isinstance(values, pa.Array | pa.ChunkedArray) and pa.types.is_dictionary(values.type):
         return _encode_dictionary(values)
     column = None if _has_truth_values_and_numbers(values) else _to_arrow(values)
-    if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return _encode_text(column)
-    if column is not None and pa.types.is_integer(column.type) and column.type != pa.uint64():
-        return _encode_integers(column)
-    codes, found = _encode_objects(values) if column is None else _encode_arrow(column)
-    order = _sorted_order(found)
-    return _ranked(codes, order), as_names([found[k] for k in order])
+    return _encode_objects(values) if column is None else _encode_arrow(column)
 
 
 def unmasked(values: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
@@ -232,53 +223,27 @@ def _ranked(codes: npt.NDArray[np.integer], order: list[int] | npt.NDArray[np.in
     return ranked
 
 
-def _encode_text(column: pa.ChunkedArray) -> Encoded:
-    """Text stays with Arrow until it is sorted: its order of UTF-8 bytes is Python's order of characters."""
+def _encode_arrow(column: pa.ChunkedArray) -> Encoded:
+    """Text and integers stay with Arrow until they are sorted: there may be millions.
+
+    Arrow's order of UTF-8 bytes is Python's order of characters.
+    """
     import pyarrow.compute as pc
 
-    codes, texts = _dictionary(column)
-    order = pc.array_sort_indices(texts)
-    names: Names = texts.take(order).to_numpy(zero_copy_only=False)
-    names.setflags(write=False)
-    return _ranked(codes, order.to_numpy()), names
-
-
-def _encode_integers(column: pa.ChunkedArray) -> Encoded:
-    """Integers stay in NumPy, because there may be millions."""
-    if not column.null_count and len(column):
-        numbers = column.to_numpy()
-        low, high = int(numbers.min()), int(numbers.max())
-        if high - low < DENSE * len(numbers):
-            return _encode_dense(numbers, low, high - low + 1)
-    codes, values = _dictionary(column)
-    found = values.to_numpy(zero_copy_only=False).astype(np.int64)
-    order = np.argsort(found, kind="stable")
-    names = found[order]
-    names.setflags(write=False)
-    return _ranked(codes, order), names
-
-
-def _encode_dense(numbers: npt.NDArray[np.integer], low: int, span: int) -> Encoded:
-    """Integers from a dense range: counting is faster than hashing."""
-    places = numbers.astype(np.int64) - low
-    present = np.zeros(span, dtype=np.bool_)
-    present[places] = True
-    rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    names = np.flatnonzero(present) + low
-    names.setflags(write=False)
-    return rank[places], names
-
-
-def _encode_arrow(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], list[Any]]:
     if pa.types.is_floating(column.type):
-        import pyarrow.compute as pc
-
         column = pc.if_else(pc.is_nan(column), None, column)
         if pc.any(pc.is_inf(column)).as_py():
             _refuse_infinite()
         _refuse_rounded(column)
     codes, found = _dictionary(column)
-    return codes, _as_list(found)
+    is_integer = pa.types.is_integer(found.type) and found.type != pa.uint64()
+    if not (is_integer or pa.types.is_string(found.type) or pa.types.is_large_string(found.type)):
+        return _sorted(codes, _as_list(found))
+    order = pc.array_sort_indices(found)
+    names: Names = found.take(order).to_numpy(zero_copy_only=False)
+    names = names.astype(np.int64) if is_integer else names
+    names.setflags(write=False)
+    return _ranked(codes, order.to_numpy()), names
 
 
 def _dictionary(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], pa.Array]:
@@ -301,7 +266,7 @@ def _refuse_rounded(column: pa.ChunkedArray) -> None:
         )
 
 
-def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
+def _encode_objects(values: Any) -> Encoded:
     table: dict[Any, int] = {}
     codes: list[int] = []
     for item in values if isinstance(values, list) else _as_list(values):
@@ -321,7 +286,7 @@ def _encode_objects(values: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
                 name.encode()
             except UnicodeEncodeError as error:
                 _refuse_half(error)
-    return np.array(codes, dtype=np.int64), list(table)
+    return _sorted(np.array(codes, dtype=np.int64), list(table))
 
 
 def _has_truth_values_and_numbers(values: Any) -> bool:
@@ -367,8 +332,10 @@ def _is_missing(item: Any) -> bool:
     return item is None or (isinstance(item, float) and item != item) or type(item).__name__ in ("NAType", "NaTType")
 
 
-def _sorted_order(names: Sequence[Any]) -> list[int]:
+def _sorted(codes: npt.NDArray[np.integer], names: list[Any]) -> Encoded:
+    """Names in order, and the codes into them; names that cannot be compared still get one fixed order."""
     try:
-        return sorted(range(len(names)), key=names.__getitem__)
-    except TypeError:  # names that cannot be compared still get one fixed order
-        return sorted(range(len(names)), key=lambda k: (type(names[k]).__name__, repr(names[k])))
+        order = sorted(range(len(names)), key=names.__getitem__)
+    except TypeError:
+        order = sorted(range(len(names)), key=lambda k: (type(names[k]).__name__, repr(names[k])))
+    return _ranked(codes, order), as_names([names[k] for k in order])

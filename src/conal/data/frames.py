@@ -25,6 +25,10 @@ label: label answer response annotation
 truth: truth true_label gold gold_label ground_truth label class
 text: text texts sentence content body comment review tweet message document utterance post passage paragraph
 time: time timestamp created_at submitted_at submit_time completed_at complete_time answered_at updated_at
+name: name full_name display_name real_name
+first_name: first_name
+last_name: last_name
+address: email e_mail mail email_address username user_name login
 group: group
 cost: cost cost_per_label
 limit: limit capacity max_labels
@@ -83,14 +87,14 @@ def find_column(columns: Sequence[str], role: str, name: str | None, where: str)
     return candidates[0] if candidates else None
 
 
-def find_time(columns: Sequence[str]) -> str | None:
-    """The column of times: the first usual name that there is, since a file may have several; None without one.
+def find_first(columns: Sequence[str], role: str) -> str | None:
+    """The column with the first usual name that there is, since a file may have several; None without one.
 
-    >>> find_time(["task", "updated_at", "created_at"])
+    >>> find_first(["task", "updated_at", "created_at"], "time")
     'created_at'
     """
     plain = {_plain(column): column for column in reversed(columns)}
-    return next((plain[name] for name in map(_plain, ALIASES["time"]) if name in plain), None)
+    return next((plain[name] for name in map(_plain, ALIASES[role]) if name in plain), None)
 
 
 def find_annotators(columns: Sequence[str], where: str) -> str | None:

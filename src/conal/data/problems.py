@@ -106,35 +106,23 @@ def _is_number(text: str) -> bool:
 
 def free_memory() -> float:
     """Bytes that this process can still get: of the machine, of its container, and by its own limit."""
-    found = [_available(), _by_container(), _by_limit()]
-    return min((each for each in found if each is not None), default=float("inf"))
-
-
-def _available() -> float | None:
+    found = [float("inf")]
+    with suppress(AttributeError, OSError, ValueError):  # as much as there is at all, if nothing more is known
+        found = [float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")]
     with suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    with suppress(AttributeError, OSError, ValueError):  # elsewhere, as much as there is at all
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _by_container() -> float | None:
-    folder = Path("/sys/fs/cgroup")
+        found += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
     with suppress(OSError, ValueError):
+        folder = Path("/sys/fs/cgroup")
         most, used = (int((folder / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
-        return float(most - used)
-    return None
-
-
-def _by_limit() -> float | None:
+        found.append(float(most - used))
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        return None if most == resource.RLIM_INFINITY else float(most - pages * resource.getpagesize())
-    return None
+        found += [] if most == resource.RLIM_INFINITY else [float(most - pages * resource.getpagesize())]
+    return min(found)
 
 
 # What makes any result of some labels doubtful, each with its remedy.

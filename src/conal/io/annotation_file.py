@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from conal.data.annotations import Annotations
 from conal.data.cleaning import Labels, read_labels
-from conal.data.frames import find_annotators
+from conal.data.frames import find_annotators, find_first, is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.limits import VALUE_ERRORS, refusing
@@ -60,11 +59,6 @@ def remedy(problem: str, otherwise: str = "nothing to do if this is meant") -> s
 
 # Names of annotators, from a table of the platform's users.
 
-NAMES = ("name", "full_name", "display_name", "real_name")
-PARTS = ("first_name", "last_name")
-ADDRESSES = ("email", "e_mail", "mail", "email_address", "username", "user_name", "login")
-"""Used where there is no name."""
-
 
 def read_people(path: str | PathLike[str]) -> dict[str, str]:
     """Annotator, as text, to name: from a table with the annotators' ids, and their names or e-mail addresses.
@@ -75,10 +69,9 @@ def read_people(path: str | PathLike[str]) -> dict[str, str]:
     where = str(path)
     table = read_table(Path(path))
     columns = [str(name) for name in table.column_names]
-    own = [name for name in columns if _plain(name) not in map(_plain, (*NAMES, *PARTS, *ADDRESSES))]
-    ids = find_annotators(own, where)
-    kinds = [name for kind in (NAMES, ADDRESSES) if (name := _column(columns, kind))]
-    parts = [name for part in PARTS if (name := _column(columns, (part,)))]
+    roles = ("name", "address", "first_name", "last_name")
+    ids = find_annotators([name for name in columns if not is_name_column(name, roles)], where)
+    kinds, parts = ([name for role in some if (name := find_first(columns, role))] for some in (roles[:2], roles[2:]))
     if ids is None or not (kinds or parts):
         raise InputError(
             f"{where}: expected a column with the annotators' ids (worker, id, ...) and one with their names (name, "
@@ -98,16 +91,6 @@ def _name(row: dict[str, Any], kinds: list[str], parts: list[str]) -> str:
     joined = " ".join(str(row[part]).strip() for part in parts if row[part] is not None).strip()
     candidates = (str(row[kind]).strip() for kind in kinds if row[kind] is not None)
     return joined or next((name for name in candidates if name), "")
-
-
-def _column(columns: list[str], names: tuple[str, ...]) -> str | None:
-    wanted = [_plain(name) for name in names]
-    found = [name for name in columns if _plain(name) in wanted]
-    return min(found, key=lambda name: wanted.index(_plain(name)), default=None)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s._\-]", "", name).casefold()
 
 
 # The content of an annotation file.

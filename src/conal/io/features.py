@@ -21,8 +21,8 @@ from conal.data.encoding import MISSING, Names, as_names, encode, spelling
 from conal.data.frames import column_names, find_column, find_columns, is_name_column, open_frame
 from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.arrow_files import open_parquet, read_columns, table_batches
-from conal.io.delimited import refuse_line_ends
+from conal.io.arrow_files import open_parquet, read_columns, table_batches, table_schema
+from conal.io.delimited import refuse_line_ends, refuse_repeated
 from conal.io.limits import ARROW_ERRORS, refusing
 from conal.io.tables import (
     UNTYPED,
@@ -30,7 +30,6 @@ from conal.io.tables import (
     decoded,
     map_npy,
     pandas_index,
-    read_first_row,
     read_npz,
     read_table,
     table_kind,
@@ -64,8 +63,7 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
             rows = wider
         rows[start : start + len(part)] = part
         start += len(part)
-    if rows is None:
-        raise InputError(f"{path}: has columns but no rows")
+    assert rows is not None  # noqa: S101 - who calls has seen a row
     return rows
 
 
@@ -264,7 +262,11 @@ def frame_to_arrow(frame: Any, where: str) -> pa.Table:
 def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> FeatureTable:
     """Row group by row group."""
     where = str(path)
-    head = read_first_row(path)
+    refuse_repeated(table_schema(path, "parquet").names, path)
+    first = next(table_batches(path, "parquet", rows=1), None)
+    if first is None:
+        raise InputError(f"{path}: has columns but no rows")
+    head = pa.Table.from_batches([first])
     task_column, names = _layout(head, task, where, fallback_to_aliases)
     ids = None if task_column is None else ids_from(read_columns(path, "parquet", [task_column])[task_column], where)
     values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))

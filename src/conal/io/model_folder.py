@@ -282,7 +282,7 @@ def write_model(
             "digests": {name: digest_of_file(temporary / name) for name in files},
         }
         write_json(temporary / CONFIG, {**content, "config_sha256": digest_of_json(content)})
-    warn_of_formulas(tables.values(), path)
+    warn_of_formulas({Path(name): table for name, table in tables.items()}, path)
 
 
 def check_target(path: Path, format: str = FORMAT, *, overwrite: bool) -> None:  # noqa: A002

@@ -10,10 +10,9 @@ import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from conal._files import atomic_files
 from conal.data.annotations import Annotations
 from conal.data.cleaning import Rule, missing_rule, words_among
 from conal.data.encoding import Names, text_column
-from conal.data.frames import NAME_ROLES, find_columns, find_time, is_name_column
+from conal.data.frames import NAME_ROLES, find_columns, find_first, is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import (
     as_names_or_refuse,
@@ -77,12 +76,14 @@ def formulas_among(names: Names | Iterable[object]) -> list[str]:
     return [name for name in texts if not _NUMBER.fullmatch(name)]
 
 
-def warn_of_formulas(tables: Iterable[pa.Table], where: object) -> None:
-    """Warn once if a spreadsheet would calculate some names in CSV or TSV files."""
-    found = list(dict.fromkeys(name for table in tables for name in _formulas_in(table)))
+def warn_of_formulas(tables: Mapping[Path, pa.Table], where: object = None) -> None:
+    """Warn once if a spreadsheet would calculate some names in the tables that are text files."""
+    texts = {path: table for path, table in tables.items() if file_kind(path, None) in UNTYPED}
+    found = list(dict.fromkeys(name for table in texts.values() for name in _formulas_in(table)))
     if found:
+        place = where or next(iter(texts))
         warn(
-            f"{where}: spreadsheets take {len(found):,} names for formulas: {examples(found)}; {FORMULA_REMEDY}",
+            f"{place}: spreadsheets take {len(found):,} names for formulas: {examples(found)}; {FORMULA_REMEDY}",
             DataWarning,
         )
 
@@ -182,19 +183,6 @@ def read_table(
     return table
 
 
-def read_first_row(path: Path) -> pa.Table:
-    """The first row of a Parquet file, with the errors of :func:`read_table`."""
-
-    check_readable(path)
-    with _refusing_damage(path, "parquet"):
-        schema = table_schema(path, "parquet")
-        _check_header(path, "parquet", schema.names)
-        first = list(islice(table_batches(path, "parquet", rows=1), 1))
-    if not first:
-        _refuse_no_rows(path, schema.names)
-    return pa.Table.from_batches(first)
-
-
 def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
     """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch.
 
@@ -205,7 +193,7 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
     def choose(header: Sequence[str]) -> list[str]:
         _refuse_wide(path, header, wanted)
         found.update(find_columns(header, wanted, str(path)))
-        time = find_time([name for name in header if name not in found.values()])
+        time = find_first([name for name in header if name not in found.values()], "time")
         found.update({} if time is None else {"time": time})
         return list(found.values())
 
@@ -261,7 +249,7 @@ def _read(
     with _refusing_damage(path, kind):
         table = _load(path, kind, checked, fits, coded)
     if not table.num_rows:
-        _refuse_no_rows(path, table.column_names)
+        raise InputError(f"{path}: has a header ({', '.join(map(repr, table.column_names))}) but no rows")
     return table
 
 
@@ -285,13 +273,13 @@ def _load(path: Path, kind: str, choose: Choose, fits: Callable[[Sequence[str]],
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Distinct values and 32-bit codes; values that Arrow cannot compare, such as lists, are unchanged."""
-    kept = [_code(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(kept, names=batch.schema.names)
 
+    def code(column: pa.Array) -> pa.Array:
+        kind = column.type
+        is_plain = not (pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_dictionary(kind))
+        return column.dictionary_encode() if is_plain else column
 
-def _code(column: pa.Array) -> pa.Array:
-    is_plain = not (pa.types.is_nested(column.type) or pa.types.is_null(column.type))
-    return column.dictionary_encode() if is_plain and not pa.types.is_dictionary(column.type) else column
+    return pa.RecordBatch.from_arrays([code(column) for column in batch.columns], names=batch.schema.names)
 
 
 @contextmanager
@@ -309,15 +297,21 @@ def _refusing_damage(path: Path, kind: str) -> Iterator[None]:
         ) from error
 
 
-def _refuse_no_rows(path: Path, header: Sequence[str]) -> NoReturn:
-    raise InputError(f"{path}: has a header ({', '.join(map(repr, header))}) but no rows")
-
-
 def _check_header(path: Path, kind: str, header: Sequence[str]) -> None:
     """Reject repeated column names, and a single column that contains another delimiter."""
     refuse_repeated(header, path)
-    if kind in ("csv", "tsv") and len(header) == 1:
-        _refuse_other_delimiter(path, kind, header[0])
+    alone = header[0] if kind in DELIMITERS and len(header) == 1 else ""
+    found = next((mark for mark in (";", "\t", ",", "|") if mark in alone), None)
+    if found is not None:
+        advice = {
+            "\t": "call it .tsv, or say format='tsv' (--set format=tsv)",
+            ",": "call it .csv",
+            ";": "call it .csv",
+        }
+        raise InputError(
+            f"{path}: columns are separated by {found!r}, which is not {kind}; "
+            f"{advice.get(found, 'separate them by commas')}"
+        )
 
 
 def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
@@ -327,19 +321,13 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
 
 def write_tables(tables: Mapping[Path, pa.Table], texts: Mapping[Path, str] | None = None) -> None:
     """Write tables, and texts such as a page; all are complete before the first is put into place, texts first."""
-    tell_of_formulas(tables)
+    warn_of_formulas(tables)
     texts = texts or {}
     with atomic_files([*texts, *tables]) as temporaries:
         for text, temporary in zip(texts.values(), temporaries, strict=False):
             temporary.write_text(text, encoding="utf-8")
         for (path, table), temporary in zip(tables.items(), temporaries[len(texts) :], strict=True):
             fill_table(table, temporary, path)
-
-
-def tell_of_formulas(tables: Mapping[Path, pa.Table]) -> None:
-    """Warn of names in text files that spreadsheets take for formulas."""
-    texts = {path: table for path, table in tables.items() if file_kind(path, None) in UNTYPED}
-    warn_of_formulas(texts.values(), next(iter(texts), ""))
 
 
 def fill_table(table: pa.Table, temporary: Path, path: Path | None = None) -> None:
@@ -451,21 +439,6 @@ def coerce_classes(classes: Sequence[Any] | Names | None, labels: Names) -> list
     except (ValueError, KeyError):
         raise InputError(f"classes {examples(classes)} do not have the type of the labels ({labels.dtype})") from None
     return list(classes)
-
-
-def _refuse_other_delimiter(path: Path, kind: str, header: str) -> None:
-    """Reject a table of one column whose name contains delimiters."""
-    found = next((mark for mark in (";", "\t", ",", "|") if mark in header), None)
-    if found is not None:
-        advice = {
-            "\t": "call it .tsv, or say format='tsv' (--set format=tsv)",
-            ",": "call it .csv",
-            ";": "call it .csv",
-        }
-        raise InputError(
-            f"{path}: columns are separated by {found!r}, which is not {kind}; "
-            f"{advice.get(found, 'separate them by commas')}"
-        )
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
