@@ -117,12 +117,12 @@ def test_the_notebook_runs_and_shows_its_progress() -> None:
     check_alike(made, committed())
     kinds = ("display_data", "update_display_data")
     bars = [m for source, m in messages if source.startswith("clf = ") and m["msg_type"] in kinds]
-    shown = [m["content"]["data"]["text/html"] for m in bars]
+    shown = [m["content"]["data"]["text/plain"] for m in bars]
     assert [m["msg_type"] for m in bars] == ["display_data", *["update_display_data"] * (len(bars) - 1)]
     assert len({m["content"]["transient"]["display_id"] for m in bars}) == 1  # one bar, which moves
-    assert shown[0].startswith('<progress max="40" value="0"></progress> xconal 0/40')
+    assert re.match(r"xconal .* 0/40", shown[0])
     moving = [bar for bar in shown if bar]
-    assert moving[-1].startswith('<progress max="40" value="40"></progress> xconal 40/40')
+    assert re.match(r"xconal .* 40/40", moving[-1])
     assert len(set(moving)) >= 3
     assert shown[-1] == ""  # and goes
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from html import escape
 from typing import Any, Self
 
-__all__ = ["NotebookBar", "Progress", "TerminalBar", "make_progress"]
+__all__ = ["Bar", "Progress", "make_progress"]
 
 REFRESH = 0.2
 """Seconds between two updates of a notebook's output, which travels to a browser."""
@@ -29,8 +28,8 @@ class Progress:
         """Tell something that stays when the work is done."""
 
 
-class TerminalBar(Progress):
-    """A progress bar on standard error, removed when the work is done.
+class Bar(Progress):
+    """A progress bar on standard error or below a notebook's cell, removed when the work is done.
 
     Parameters
     ----------
@@ -39,18 +38,20 @@ class TerminalBar(Progress):
         Seconds to wait before it is shown, so that short work passes without a flicker.
     total : int, optional
         Number of steps, if it is known before the first one.
+    in_notebook : bool
+        Whether it is shown below the cell, which needs nothing but IPython.
     """
 
-    def __init__(self, title: str, delay: float = 0.0, total: int | None = None) -> None:
+    def __init__(self, title: str, delay: float = 0.0, total: int | None = None, *, in_notebook: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", markup=False),
             TextColumn("ETA"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
@@ -58,95 +59,57 @@ class TerminalBar(Progress):
         )
         self._task: Any = self._bar.add_task(title, total=total, figures="")
         self._show_from = time.monotonic() + delay
+        self._in_notebook = in_notebook
+        self._output: Any = None
 
     def __enter__(self) -> Self:
-        self._start_when_due()
+        self._show()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._output is not None:
+            self._output.update({"text/plain": "", "text/html": ""}, raw=True)
         if self._bar.live.is_started:
             self._bar.stop()
 
     def update(self, completed: int, total: int, figures: str) -> None:
         """Advance the bar and show the latest figures."""
         self._bar.update(self._task, total=total, completed=completed, figures=figures)
-        self._start_when_due()
+        self._show()
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False)
-
-    def _start_when_due(self) -> None:
-        if not self._bar.live.is_started and time.monotonic() >= self._show_from:
-            self._bar.start()
-
-
-class NotebookBar(Progress):
-    """A progress bar below a notebook's cell, removed when the work is done; needs nothing but IPython.
-
-    Parameters
-    ----------
-    title : str
-    delay : float
-        Seconds to wait before it is shown.
-    total : int, optional
-        Number of steps, if it is known before the first one.
-    """
-
-    def __init__(self, title: str, delay: float = 0.0, total: int | None = None) -> None:
-        self._title, self._total, self._began = title, total or 0, time.monotonic()
-        self._next = self._began + delay
-        self._output: Any = None
-
-    def __enter__(self) -> Self:
-        self._show(0, self._total, "")
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._output is not None:
-            self._output.update({"text/plain": "", "text/html": ""}, raw=True)
-
-    def update(self, completed: int, total: int, figures: str) -> None:
-        """Advance the bar and show the latest figures."""
-        self._show(completed, total, figures)
-
-    def say(self, line: str) -> None:
-        """Show a line below the bar."""
-        _display({"text/plain": line, "text/html": escape(line)})
-
-    def _show(self, completed: int, total: int, figures: str) -> None:
-        now = time.monotonic()
-        if now < self._next and not (self._output is not None and completed == total > 0):
-            return
-        self._next = now + REFRESH
-        line = f"{self._title} {completed}/{total or '?'} {figures} {self._remaining(completed, total, now)}".rstrip()
-        bar = f'<progress max="{total}" value="{completed}"></progress>' if total else "<progress></progress>"
-        content = {"text/plain": line, "text/html": f"{bar} {escape(line)}"}
-        if self._output is None:
-            self._output = _display(content)
+        """Print a line above the bar, or below it in a notebook."""
+        if self._in_notebook:
+            _display({"text/plain": line}, raw=True)
         else:
-            self._output.update(content, raw=True)
+            self._bar.console.print(line, markup=False, highlight=False)
 
-    def _remaining(self, completed: int, total: int, now: float) -> str:
-        if not 0 < completed < total:
-            return ""
-        seconds = round((now - self._began) * (total - completed) / completed)
-        return f"ETA {seconds // 60}:{seconds % 60:02}"
+    def _show(self) -> None:
+        if time.monotonic() < self._show_from and not (self._output is not None and self._bar.finished):
+            return
+        if not self._in_notebook:
+            self._bar.start()
+            return
+        self._show_from = time.monotonic() + REFRESH
+        if self._output is None:
+            self._output = _display(self._bar, display_id=True)
+        else:
+            self._output.update(self._bar)
 
 
 def make_progress(title: str, wanted: bool, delay: float = 0.0, total: int | None = None) -> Progress:
     """A progress bar in a notebook, or if standard error is a terminal; otherwise no output."""
-    if wanted and _in_notebook():
-        return NotebookBar(title, delay, total)
-    return TerminalBar(title, delay, total) if wanted and sys.stderr.isatty() else Progress()
+    in_notebook = _in_notebook()
+    watched = wanted and (in_notebook or sys.stderr.isatty())
+    return Bar(title, delay, total, in_notebook=in_notebook) if watched else Progress()
 
 
-def _display(content: dict[str, str]) -> Any:
+def _display(content: Any, **options: Any) -> Any:
     """Show something below a notebook's cell; what comes back can be updated."""
     import IPython.display as ipython  # type: ignore[import-not-found, unused-ignore]
 
     show: Any = ipython.display
-    return show(content, raw=True, display_id=True)
+    return show(content, **options)
 
 
 def _in_notebook() -> bool:
