@@ -122,7 +122,7 @@ def test_the_notebook_runs_and_shows_its_progress() -> None:
     assert len({m["content"]["transient"]["display_id"] for m in bars}) == 1  # one bar, which moves
     assert re.match(r"xconal .* 0/40", shown[0])
     moving = [bar for bar in shown if bar]
-    assert re.match(r"xconal .* 40/40", moving[-1])
+    assert re.match(r"xconal .*40/40", moving[-1])
     assert len(set(moving)) >= 3
     assert shown[-1] == ""  # and goes
 

@@ -14,6 +14,7 @@ from markupsafe import escape
 
 import conal
 from conal.errors import InputError
+from conal.report.exhibits import Exhibits
 from conal.report.page import headlines, lead, render, to_script
 from conal.report.section import interval, percent, short_names
 from conal.report.sections import common_confusion
@@ -103,6 +104,9 @@ def test_a_report_of_other_types_is_refused(place: tuple[Any, ...], value: Any, 
         (("common_confusion", "matrix"), []),
         (("common_confusion", "classes_shown"), [7]),
         (("plan", "curve"), []),
+        (("plan", "curve"), "up"),
+        (("next_steps", "people"), None),
+        (("shared_mistakes", "effective_number"), []),
         (("tasks", "ambiguous", "rows", 0, "votes"), [[]]),
     ],
 )
@@ -114,6 +118,13 @@ def test_a_report_that_does_not_fit_together_is_refused(place: tuple[Any, ...], 
     inner[place[-1]] = value
     with pytest.raises(InputError, match=r"report\.json: is damaged \("):
         render(document)
+
+
+def test_rows_about_people_that_do_not_fit_are_refused_where_names_are_added() -> None:
+    document = json.loads(json.dumps(make_report()))
+    document["next_steps"]["people"] = [["w1"]]
+    with pytest.raises(InputError, match=r"report\.json: is damaged \("):
+        render(document, Exhibits(names={"w1": "Ann"}))
 
 
 def test_agreement_without_an_interval() -> None:

@@ -17,16 +17,12 @@ from conal.io.images import Thumbnail
 from conal.io.results import ColumnKind, NamesOf, read_results
 from conal.report.evidence import Evidence, PictureSection, is_embedded, plain_names
 from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
-from conal.report.section import Finding, all_findings, findings_registry
+from conal.report.section import Finding, Plain, all_findings, findings_registry
 from conal.report.sections.annotators import AnnotatorSection
 from conal.report.sections.common_confusion import ConfusionSection
 from conal.report.sections.crowd import CrowdSection
-from conal.report.sections.groups import GroupsSection
-from conal.report.sections.jury import JurySection
 from conal.report.sections.model import AggregationSection, ModelSection
-from conal.report.sections.next_steps import NextStepsSection
-from conal.report.sections.plan import PlanSection, SuggestionSection
-from conal.report.sections.rates import GoldRatesSection
+from conal.report.sections.plan import SuggestionSection
 from conal.report.sections.tasks import TaskSection
 
 # ``report.json``: its format, its version, and what is in it.
@@ -54,11 +50,11 @@ class Report(TypedDict):
     suggestions: SuggestionSection
     model: NotRequired[ModelSection]
     aggregation: NotRequired[AggregationSection]
-    gold_rates: NotRequired[GoldRatesSection]
-    groups: NotRequired[GroupsSection]
-    jury: NotRequired[JurySection]
-    next_steps: NotRequired[NextStepsSection]
-    plan: NotRequired[PlanSection]
+    gold_rates: NotRequired[Plain]
+    groups: NotRequired[Plain]
+    jury: NotRequired[Plain]
+    next_steps: NotRequired[Plain]
+    plan: NotRequired[Plain]
     pictures: NotRequired[PictureSection]
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from os import PathLike
@@ -235,26 +236,26 @@ def write_report(
     exhibits : Exhibits, optional
         What to show beside what is in the folder, such as pictures of tasks and names of annotators.
     """
-    report = checked_report(read_document(folder, REPORT), REPORT)
-    text = render(report if exhibits is None else exhibited(report, exhibits))
-    inside = page_place(folder)
-    path = inside if out is None else Path(out)
+    text = render(read_document(folder, REPORT), exhibits)
+    path = page_place(folder) if out is None else Path(out)
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any], exhibits: Exhibits | None = None) -> str:
     """The whole page, from the content of ``report.json``. All names from users are escaped."""
     report = checked_report(document, REPORT)
+    with damage_refused():
+        return _rendered(report if exhibits is None else exhibited(report, exhibits))
+
+
+@contextmanager
+def damage_refused() -> Iterator[None]:
+    """Content of a report that does not fit together is an error of the file, whatever failed."""
     try:
-        return _rendered(report)
-    except (
-        UndefinedError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:  # of declared types, but does not fit together
+        yield
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{REPORT}: is damaged ({error}); fit the model again") from error
 
 

@@ -200,6 +200,8 @@ def _is_single(value: Any) -> bool:
 
 # What a finding is, and the registry of all findings: one file each, here or in another distribution.
 
+Plain = dict[str, Any]
+"""An object of ``report.json``; the finding that makes it says which keys it has."""
 Section = TypeVar("Section")
 F = TypeVar("F", bound="type[Finding[Any]]")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from conal._arrays import FloatArray
 from conal.aggregation.base import abstention_rates
 from conal.report.evidence import Evidence, plain_names
-from conal.report.section import Finding, count, percent, register, short
+from conal.report.section import Finding, Plain, count, percent, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
@@ -19,29 +19,16 @@ if TYPE_CHECKING:
 MAX_SHOWN = 300
 
 
-class RefusalRow(TypedDict):
-    """An annotator who declined, and the class on whose tasks most often, with the rate there."""
-
-    annotator: Any
-    asked: int
-    refused: int
-    refused_share: float
-    most_often_on: Any
-    there_share: float
-
-
-class RefusalSection(TypedDict):
-    """How many answers were refused, in all and by whom."""
-
-    total: int
-    refused_share: float
-    text: str
-    rows: list[RefusalRow]
-
-
 @register("refusals")
-class Refusals(Finding[RefusalSection]):
-    """How often annotators decline to answer, and on which classes; only where refused answers were listed."""
+class Refusals(Finding[Plain]):
+    """How often annotators decline to answer, and on which classes; only where refused answers were listed.
+
+    *RefusalRow*: An annotator who declined, and the class on whose tasks most often, with the rate there. Keys:
+    ``annotator``, ``asked``, ``refused``, ``refused_share``, ``most_often_on``, ``there_share``.
+
+    *RefusalSection*: How many answers were refused, in all and by whom. Keys: ``total``, ``refused_share``, ``text``,
+    ``rows``.
+    """
 
     title = "Refused answers"
     rank = 36
@@ -51,7 +38,7 @@ class Refusals(Finding[RefusalSection]):
         refused = evidence.annotations.abstentions
         return refused is not None and refused.n_annotations > 0
 
-    def section(self, findings: Findings) -> RefusalSection:
+    def section(self, findings: Findings) -> Plain:
         """One row per annotator who declined and may be listed, the most frequent first."""
         evidence = findings.evidence
         crowd = evidence.annotations
@@ -71,7 +58,7 @@ class Refusals(Finding[RefusalSection]):
         )
         return {"total": total, "refused_share": total / max(int(asked.sum()), 1), "text": text, "rows": rows}
 
-    def headlines(self, section: RefusalSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """How many answers were refused, and by whom most often."""
         most = Markup("").join(
             Markup(", most by <b>{}</b>: {} of {}").format(
@@ -85,7 +72,7 @@ class Refusals(Finding[RefusalSection]):
         )
 
 
-def _row(evidence: Evidence, r: int, counts: tuple[int, int], rates: FloatArray) -> RefusalRow:
+def _row(evidence: Evidence, r: int, counts: tuple[int, int], rates: FloatArray) -> Plain:
     """What is shown of an annotator, from the numbers of tasks declined and asked about, and rates by class (C,)."""
     crowd, privacy, most = evidence.annotations, evidence.privacy, int(rates.argmax())
     refused, asked = privacy.counts(np.array(counts)).tolist()

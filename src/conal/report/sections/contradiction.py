@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
 from conal.report.evidence import Evidence
-from conal.report.section import Finding, percent, register
+from conal.report.section import Finding, Plain, percent, register
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
@@ -30,21 +30,14 @@ LEAST_TASKS = 100
 """On fewer labelled tasks such shares are chance."""
 
 
-class ContradictionSection(TypedDict):
-    """On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-Skene's label.
-
-    ``exchanged_share`` is the share of labels by annotators who exchange classes in one way, if it is more than half.
-    """
-
-    text: str
-    against_votes: float
-    against_dawid_skene: float
-    exchanged_share: NotRequired[float]
-
-
 @register("contradiction")
-class Contradiction(Finding[ContradictionSection]):
-    """A warning; most crowds have no such section."""
+class Contradiction(Finding[Plain]):
+    """A warning; most crowds have no such section.
+
+    *ContradictionSection*: On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-
+    Skene's label. ``exchanged_share`` is the share of labels by annotators who exchange classes in one way, if it is
+    more than half. Keys: ``text``, ``against_votes``, ``against_dawid_skene``, ``exchanged_share`` (not always).
+    """
 
     rank = 5
     title = "The labels contradict the crowd"
@@ -53,18 +46,18 @@ class Contradiction(Finding[ContradictionSection]):
         """Only where both are contradicted widely."""
         return contradiction(evidence) is not None
 
-    def section(self, findings: Findings) -> ContradictionSection:
+    def section(self, findings: Findings) -> Plain:
         """Both shares, and what they mean."""
         found = contradiction(findings.evidence)
         assert found is not None  # noqa: S101 - it applies
         return found
 
-    def headlines(self, section: ContradictionSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """The warning."""
         yield Markup("<b>Warning:</b> {}").format(section["text"])
 
 
-def contradiction(evidence: Evidence) -> ContradictionSection | None:
+def contradiction(evidence: Evidence) -> Plain | None:
     """Whether the inferred labels contradict the votes and, widely, Dawid-Skene or most annotators; None if not.
 
     A group of annotators who all make the same exchange of classes explains the labels as well as the truth does. A
@@ -81,7 +74,7 @@ def contradiction(evidence: Evidence) -> ContradictionSection | None:
         return None
     apart = float((evidence.dawid_skene[labelled] != label).mean())
     trained = evidence.classifier is not None
-    found: ContradictionSection
+    found: Plain
     found = {"text": "", "against_votes": outvoted, "against_dawid_skene": apart}
     if apart >= AGAINST_DAWID_SKENE:
         return found | {"text": _text(outvoted, apart, trained=trained)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from conal.aggregation.group_confusion import Levels, levels_of
 from conal.data.encoding import encode
 from conal.report.evidence import Evidence, plain_names
 from conal.report.intervals import CONFIDENCE
-from conal.report.section import Finding, percent, register, short
+from conal.report.section import Finding, Plain, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
 from conal.report.sections.replacement import people_among
 
@@ -34,58 +34,6 @@ APART = 0.02
 """Mistakes that a group, or a member, makes more often than the others by less than this are not worth a row."""
 
 
-class Pair(TypedDict):
-    """Tasks of class ``true`` that were labelled ``observed``: the share of their labels, and two ends of it.
-
-    ``low`` to ``high`` are those of an interval; for everybody, those of the groups' shares.
-    """
-
-    true: Any
-    observed: Any
-    share: float
-    low: float
-    high: float
-
-
-class GroupPair(Pair):
-    """A mistake that a group makes more often than the ``others``."""
-
-    group: Any
-    others: float
-
-
-class OwnPair(Pair):
-    """A mistake that an annotator makes more often than the own group."""
-
-    worker: Any
-    name: NotRequired[str]
-    group: Any
-    in_group: float
-
-
-class GroupRow(TypedDict):
-    """A group: members, labels, and its matrix for the classes that are shown.
-
-    ``agreement_with_people`` is the share of other people's labels of the same tasks that equal a label of the group:
-    none where nobody is known to be a person. By inferred labels, a group that gave most labels would judge itself.
-    """
-
-    group: Any
-    annotators: int
-    labels: int
-    agreement_with_people: NotRequired[float | None]
-    matrix: list[list[float]]
-
-
-class GroupsSection(TypedDict):
-    """Confusion on three levels."""
-
-    rows: list[GroupRow]
-    everybody: list[Pair]
-    pairs: list[GroupPair]
-    own: list[OwnPair]
-
-
 class Grouped(NamedTuple):
     """The annotators who gave labels and whose group is known, with their groups and expected labels."""
 
@@ -97,12 +45,29 @@ class Grouped(NamedTuple):
 
 
 @register("groups")
-class Groups(Finding[GroupsSection]):
-    r"""Confusion of the crowd, of its groups and of their members, each drawn to the one above.
+class Groups(Finding[Plain]):
+    """Confusion of the crowd, of its groups and of their members, each drawn to the one above.
 
     The matrices are those of ``group-confusion`` for the labels that were inferred, whatever the method. A mistake is
     listed for a group if the group and most of its members make it reliably more often than the other groups, and for
     an annotator if the interval of its share is above the share in the group.
+
+    *Pair*: Tasks of class ``true`` that were labelled ``observed``: the share of their labels, and two ends of it.
+    ``low`` to ``high`` are those of an interval; for everybody, those of the groups' shares. Keys: ``true``,
+    ``observed``, ``share``, ``low``, ``high``.
+
+    *GroupPair*: A mistake that a group makes more often than the ``others``. Keys: ``true``, ``observed``, ``share``,
+    ``low``, ``high``, ``group``, ``others``.
+
+    *OwnPair*: A mistake that an annotator makes more often than the own group. Keys: ``true``, ``observed``,
+    ``share``, ``low``, ``high``, ``worker``, ``name`` (not always), ``group``, ``in_group``.
+
+    *GroupRow*: A group: members, labels, and its matrix for the classes that are shown. ``agreement_with_people`` is
+    the share of other people's labels of the same tasks that equal a label of the group: none where nobody is known
+    to be a person. By inferred labels, a group that gave most labels would judge itself. Keys: ``group``,
+    ``annotators``, ``labels``, ``agreement_with_people`` (not always), ``matrix``.
+
+    *GroupsSection*: Confusion on three levels. Keys: ``rows``, ``everybody``, ``pairs``, ``own``.
     """
 
     rank = 26
@@ -113,7 +78,7 @@ class Groups(Finding[GroupsSection]):
         found = _codes(evidence)
         return evidence.annotations.n_classes > 1 and found is not None and 2 <= len(found[0]) <= MAX_GROUPS
 
-    def section(self, findings: Findings) -> GroupsSection:
+    def section(self, findings: Findings) -> Plain:
         """The three levels."""
         evidence = findings.evidence
         found = _grouped(evidence)
@@ -124,7 +89,7 @@ class Groups(Finding[GroupsSection]):
             "own": _of_members(evidence, found),
         }
 
-    def headlines(self, section: GroupsSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """What a group confuses more than the others do."""
         for pair in section["pairs"][:1]:
             yield Markup(
@@ -159,11 +124,11 @@ def _grouped(evidence: Evidence) -> Grouped:
     return Grouped(names, people, codes, counts, levels_of(counts, codes))
 
 
-def _rows(evidence: Evidence, found: Grouped) -> list[GroupRow]:
+def _rows(evidence: Evidence, found: Grouped) -> list[Plain]:
     """The largest groups first."""
     shown, given = shown_classes(evidence), evidence.annotations.labels_per_annotator()
     agreement = _agreement_with_people(evidence)
-    rows: list[GroupRow] = []
+    rows: list[Plain] = []
     for k, name in enumerate(found.names):
         own = found.codes == k
         labels = evidence.privacy.counts(given[found.annotators[own]].sum())
@@ -197,7 +162,7 @@ def _shown(matrix: FloatArray, shown: IntArray) -> list[list[float]]:
     return list(matrix[np.ix_(shown, shown)].tolist())
 
 
-def _everybody(evidence: Evidence, found: Grouped) -> list[Pair]:
+def _everybody(evidence: Evidence, found: Grouped) -> list[Plain]:
     """Mistakes that no group is free of, the most frequent first."""
     matrices = found.levels.groups
     low, met = matrices.min(0), found.counts.sum((0, 2))[:, None] >= 1
@@ -207,7 +172,7 @@ def _everybody(evidence: Evidence, found: Grouped) -> list[Pair]:
     return sorted(pairs, key=lambda pair: -pair["share"])
 
 
-def _of_groups(evidence: Evidence, found: Grouped) -> list[GroupPair]:
+def _of_groups(evidence: Evidence, found: Grouped) -> list[Plain]:
     """Mistakes that a group, and most of its members, make reliably more often than the others."""
     matrices, sizes = found.levels.groups, found.levels.independent[:, :, None] + 1.0
     low, high = _ends(matrices * sizes, sizes)
@@ -243,7 +208,7 @@ def _usual(found: Grouped, others: FloatArray) -> npt.NDArray[np.bool_]:
     return np.asarray((2 * made > all_met[:, :, None]) & (all_met > 0)[:, :, None])
 
 
-def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
+def _of_members(evidence: Evidence, found: Grouped) -> list[Plain]:
     """Mistakes that an annotator who may be shown makes reliably more often than the own group."""
     people = plain_names(evidence.annotations.annotator_ids)
     drawn = found.levels.alpha[found.codes] + found.counts
@@ -252,7 +217,7 @@ def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
     own, groups = drawn / sizes, found.levels.groups[found.codes]
     visible = evidence.visible_annotators[found.annotators][:, None] & (found.counts.sum(-1) >= 1)
     reliable = (low > groups) & (own - groups >= APART) & visible[:, :, None]
-    rows = [
+    return [
         {
             **_pair(evidence, *at[1:], (own, low, high), at),
             "worker": people[found.annotators[at[0]]],
@@ -261,10 +226,9 @@ def _of_members(evidence: Evidence, found: Grouped) -> list[OwnPair]:
         }
         for at in _worst(own - groups, reliable)
     ]
-    return cast(list[OwnPair], rows)
 
 
-def _pair(evidence: Evidence, true: int, observed: int, shares: tuple[FloatArray, ...], at: tuple[int, ...]) -> Pair:
+def _pair(evidence: Evidence, true: int, observed: int, shares: tuple[FloatArray, ...], at: tuple[int, ...]) -> Plain:
     """A mistake, with the share and its ends at this place of three arrays."""
     classes = evidence.annotations.classes
     names = plain_names(classes[[true, observed]])

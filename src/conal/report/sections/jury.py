@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from conal._arrays import FloatArray, IntArray
 from conal.metrics.rates import Difference, paired_difference
 from conal.report.evidence import Evidence, Refit, plain, plain_names
-from conal.report.section import Finding, called, count, register, short
+from conal.report.section import Finding, Plain, called, count, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
@@ -77,50 +77,6 @@ def _by_refits(evidence: Evidence, refit: Refit, judges: IntArray) -> list[Effec
     return found
 
 
-class JudgeRow(TypedDict):
-    """What the labels would be without one annotator.
-
-    ``changed`` labels differ. ``change`` is by how much the share of right labels changes then, ``low`` to ``high``
-    its interval, where true labels measure it. ``verdict`` is "nothing" (at most one label in 200 changes),
-    "adds", "harms" or "open".
-    """
-
-    worker: Any
-    name: NotRequired[str]
-    group: NotRequired[Any]
-    cost: NotRequired[float]
-    labels: int
-    changed: int
-    changed_share: float
-    change: NotRequired[float]
-    low: NotRequired[float]
-    high: NotRequired[float]
-    verdict: str
-
-
-class ErrorMap(TypedDict):
-    """Correlation of the errors of annotators, in an order that shows groups; None where it is unknown."""
-
-    workers: list[Any]
-    correlation: list[list[float | None]]
-    true_labels: int
-
-
-class JurySection(TypedDict):
-    """Everything about the jury.
-
-    ``n_tasks`` tasks have labels. ``how`` is "refit" if the labels were aggregated again, and "votes" if votes were
-    taken out of the posterior. ``true_labels`` is the number of true labels that measured the changes.
-    """
-
-    n_judges: int
-    n_tasks: int
-    how: str
-    true_labels: int
-    map: ErrorMap
-    judges: list[JudgeRow]
-
-
 def is_jury(evidence: Evidence) -> bool:
     """Whether a few annotators labelled mostly the same tasks, so that each of them can be judged."""
     crowd = evidence.annotations
@@ -136,8 +92,22 @@ def is_jury(evidence: Evidence) -> bool:
 
 
 @register("jury")
-class Jury(Finding[JurySection]):
-    """Who errs with whom in a small jury, and what each member adds."""
+class Jury(Finding[Plain]):
+    """Who errs with whom in a small jury, and what each member adds.
+
+    *JudgeRow*: What the labels would be without one annotator. ``changed`` labels differ. ``change`` is by how much
+    the share of right labels changes then, ``low`` to ``high`` its interval, where true labels measure it.
+    ``verdict`` is "nothing" (at most one label in 200 changes), "adds", "harms" or "open". Keys: ``worker``, ``name``
+    (not always), ``group`` (not always), ``cost`` (not always), ``labels``, ``changed``, ``changed_share``,
+    ``change`` (not always), ``low`` (not always), ``high`` (not always), ``verdict``.
+
+    *ErrorMap*: Correlation of the errors of annotators, in an order that shows groups; None where it is unknown.
+    Keys: ``workers``, ``correlation``, ``true_labels``.
+
+    *JurySection*: Everything about the jury. ``n_tasks`` tasks have labels. ``how`` is "refit" if the labels were
+    aggregated again, and "votes" if votes were taken out of the posterior. ``true_labels`` is the number of true
+    labels that measured the changes. Keys: ``n_judges``, ``n_tasks``, ``how``, ``true_labels``, ``map``, ``judges``.
+    """
 
     rank = 27
     title = "The jury"
@@ -146,7 +116,7 @@ class Jury(Finding[JurySection]):
         """Where there is a jury."""
         return is_jury(evidence)
 
-    def section(self, findings: Findings) -> JurySection:
+    def section(self, findings: Findings) -> Plain:
         """The map, and every judge."""
         evidence = findings.evidence
         crowd = evidence.annotations
@@ -163,7 +133,7 @@ class Jury(Finding[JurySection]):
             "judges": _judges(evidence, judges, effects, n_tasks),
         }
 
-    def headlines(self, section: JurySection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Who adds nothing."""
         idle = [row for row in section["judges"] if row["verdict"] == "nothing"]
         if idle:
@@ -178,7 +148,7 @@ def _named(names: list[Any]) -> str:
     return ", ".join([*shown, *([f"{more:,} more"] if more > 0 else [])])
 
 
-def _map(evidence: Evidence) -> ErrorMap:
+def _map(evidence: Evidence) -> Plain:
     """Correlations of those who may be shown, by true labels where these tell."""
     found = evidence.errors_by_truth or evidence.errors_by_posterior
     visible = set(evidence.annotations.annotator_ids[evidence.visible_annotators].tolist())
@@ -195,16 +165,16 @@ def _correlation(matrix: FloatArray, r: int, s: int) -> float | None:
     return None if r == s or not np.isfinite(matrix[r, s]) else round(float(np.clip(matrix[r, s], -1, 1)), 2)
 
 
-def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks: int) -> list[JudgeRow]:
+def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks: int) -> list[Plain]:
     """A row per judge who may be listed, those who change most labels first."""
     crowd, names = evidence.annotations, plain_names(evidence.annotations.annotator_ids)
     given = evidence.privacy.counts(crowd.labels_per_annotator())
     changed = evidence.privacy.counts(np.array([effect.changed for effect in effects]))
-    rows: list[JudgeRow] = []
+    rows: list[Plain] = []
     for r, effect, shown in zip(judges.tolist(), effects, changed.tolist(), strict=True):
         if not evidence.visible_annotators[r]:
             continue
-        row: JudgeRow = {
+        row: Plain = {
             "worker": names[r],
             "labels": int(given[r]),
             "changed": shown,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import bdtrc
 
 from conal._arrays import FloatArray
 from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
-from conal.report.section import Finding, register
+from conal.report.section import Finding, Plain, register
 from conal.report.sections.annotators import AnnotatorRow, worse_annotators
 from conal.report.sections.common_confusion import ConfusedPair, slips_of
 
@@ -31,77 +31,34 @@ BULK = 0.8
 """Share of all that the queue can gain, which its first tasks are said to bring."""
 
 
-class Rewrite(TypedDict):
-    """Two classes that many annotators confuse: ``true`` is labelled ``observed``.
-
-    ``back_share`` is that of the confusion the other way round, if many make that one too.
-    """
-
-    true: Any
-    observed: Any
-    share: float
-    back_share: float | None
-    expected_count: float
-    annotators_who_make_it: int
-    annotators_who_met_it: int
-
-
-class Person(TypedDict):
-    """An annotator who is reliably worse than the crowd.
-
-    ``place`` is the row in the annotators' section. ``true`` and ``observed`` are the most frequent mistake.
-    """
-
-    worker: Any
-    name: NotRequired[str]
-    place: int
-    num_examples_labeled: int
-    annotator_quality: float
-    annotator_quality_low: float
-    annotator_quality_high: float
-    quality_basis: NotRequired[str]
-    guesses: bool
-    true: NotRequired[Any]
-    observed: NotRequired[Any]
-
-
-class Relabelling(TypedDict):
-    """How many tasks of the queue bring most of what it can bring."""
-
-    tasks: int
-    corrects: float
-    queue: int
-
-
-class MoreLabels(TypedDict):
-    """How many inferred labels are wrong, and how many are after one more answer on every task of the queue.
-
-    ``basis`` says whether ``wrong`` was measured by true labels; what answers correct is the model's belief.
-    """
-
-    tasks: int
-    wrong: float
-    wrong_after: float
-    basis: NotRequired[str]
-
-
-class NextStepsSection(TypedDict):
-    """The four answers; empty lists and None where there is nothing to do."""
-
-    rewrite: list[Rewrite]
-    people: list[Person]
-    relabel: Relabelling | None
-    more_labels: MoreLabels | None
-
-
 @register("next_steps")
-class NextSteps(Finding[NextStepsSection]):
-    """Advice from the numbers; the page shows it first."""
+class NextSteps(Finding[Plain]):
+    """Advice from the numbers; the page shows it first.
+
+    *Rewrite*: Two classes that many annotators confuse: ``true`` is labelled ``observed``. ``back_share`` is that of
+    the confusion the other way round, if many make that one too. Keys: ``true``, ``observed``, ``share``,
+    ``back_share``, ``expected_count``, ``annotators_who_make_it``, ``annotators_who_met_it``.
+
+    *Person*: An annotator who is reliably worse than the crowd. ``place`` is the row in the annotators' section.
+    ``true`` and ``observed`` are the most frequent mistake. Keys: ``worker``, ``name`` (not always), ``place``,
+    ``num_examples_labeled``, ``annotator_quality``, ``annotator_quality_low``, ``annotator_quality_high``,
+    ``quality_basis`` (not always), ``guesses``, ``true`` (not always), ``observed`` (not always).
+
+    *Relabelling*: How many tasks of the queue bring most of what it can bring. Keys: ``tasks``, ``corrects``,
+    ``queue``.
+
+    *MoreLabels*: How many inferred labels are wrong, and how many are after one more answer on every task of the
+    queue. ``basis`` says whether ``wrong`` was measured by true labels; what answers correct is the model's belief.
+    Keys: ``tasks``, ``wrong``, ``wrong_after``, ``basis`` (not always).
+
+    *NextStepsSection*: The four answers; empty lists and None where there is nothing to do. Keys: ``rewrite``,
+    ``people``, ``relabel``, ``more_labels``.
+    """
 
     rank = 6
     title = "What to do next"
 
-    def section(self, findings: Findings) -> NextStepsSection:
+    def section(self, findings: Findings) -> Plain:
         """The four answers."""
         evidence = findings.evidence
         shares = findings.intervals.confusion.value
@@ -115,7 +72,7 @@ class NextSteps(Finding[NextStepsSection]):
         }
 
 
-def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair]) -> list[Rewrite]:
+def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair]) -> list[Plain]:
     """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once.
 
     Of two classes there are none: every mistake confuses them, so that nothing tells a confusion from slips.
@@ -124,7 +81,7 @@ def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair])
         return []
     code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
     slips = slips_of(shares)
-    found: dict[tuple[int, int], Rewrite] = {}
+    found: dict[tuple[int, int], Plain] = {}
     for pair in sorted(pairs, key=lambda pair: -pair["expected_count"]):
         true, observed = code[pair["true"]], code[pair["observed"]]
         if pair["share"] - slips[true] < LEAST_EXCESS or pair["low"] <= slips[true]:
@@ -161,17 +118,17 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
     return int((made >= least).sum()), float(expected.sum())
 
 
-def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]) -> list[Person]:
+def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Plain]) -> list[Plain]:
     """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
     evidence, crowd = findings.evidence, findings.section("crowd")
     number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}
     place = {row["worker"]: k for k, row in enumerate(rows)}
-    found: list[Person] = []
+    found: list[Plain] = []
     for row in worse_annotators(rows, crowd)[:MAX_PEOPLE]:
         quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
         assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
         r = number[row["worker"]]
-        person: Person = {
+        person: Plain = {
             "worker": row["worker"],
             "place": place[row["worker"]],
             "num_examples_labeled": row["num_examples_labeled"],
@@ -182,7 +139,7 @@ def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Rewrite]
             "guesses": bool(information(evidence, r) < NO_INFORMATION),
         }
         if not evidence.privacy.hides_names and not person["guesses"]:
-            person.update(_main_mistake(evidence, r, rewrite))  # type: ignore[typeddict-item]
+            person.update(_main_mistake(evidence, r, rewrite))
         found.append(person)
     return found
 
@@ -204,7 +161,7 @@ def information(evidence: Evidence, annotator: int) -> float:
     return float((shares * np.abs(rows - mean).sum(1)).sum() / 2 / most) if most > 0 else 1.0
 
 
-def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Rewrite]) -> dict[str, Any]:
+def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Plain]) -> dict[str, Any]:
     """The confusion that an annotator makes most often, beside those that many make, if it happened a few times."""
     names, counts = plain_names(evidence.annotations.classes), evidence.expected_counts[annotator].copy()
     np.fill_diagonal(counts, 0.0)
@@ -217,7 +174,7 @@ def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Rewrite]) ->
     return {"true": names[true], "observed": names[observed]} if counts[true, observed] >= 2 else {}
 
 
-def _relabelling(gains: list[float]) -> Relabelling | None:
+def _relabelling(gains: list[float]) -> Plain | None:
     if not gains:
         return None
     sums = np.cumsum(gains)
@@ -226,7 +183,7 @@ def _relabelling(gains: list[float]) -> Relabelling | None:
     return {"tasks": first, "corrects": float(sums[first - 1]), "queue": len(gains)}
 
 
-def _more_labels(evidence: Evidence, gains: list[float]) -> MoreLabels | None:
+def _more_labels(evidence: Evidence, gains: list[float]) -> Plain | None:
     tasks = int(evidence.informed.sum())
     if not tasks:
         return None

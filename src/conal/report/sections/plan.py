@@ -15,7 +15,7 @@ from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
 from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain_names
-from conal.report.section import Finding, register
+from conal.report.section import Finding, Plain, register
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
@@ -28,31 +28,17 @@ DRAWS = 100
 GOAL = 0.95
 
 
-class PlanPoint(TypedDict):
-    """The accuracy of all labels after so many more of the plan."""
-
-    labels: int
-    accuracy: float
-    low: float
-    high: float
-
-
-class PlanSection(TypedDict):
-    """The curve, and how many labels reach a goal; None where the plan does not reach it.
-
-    ``basis`` says whether its first point was measured by true labels; what further labels gain is the model's belief.
-    """
-
-    tasks: int
-    goal: float
-    labels_for_goal: int | None
-    curve: list[PlanPoint]
-    basis: NotRequired[str]
-
-
 @register("plan")
-class Plan(Finding[PlanSection]):
-    """Accuracy against further labels, as planned."""
+class Plan(Finding[Plain]):
+    """Accuracy against further labels, as planned.
+
+    *PlanPoint*: The accuracy of all labels after so many more of the plan. Keys: ``labels``, ``accuracy``, ``low``,
+    ``high``.
+
+    *PlanSection*: The curve, and how many labels reach a goal; None where the plan does not reach it. ``basis`` says
+    whether its first point was measured by true labels; what further labels gain is the model's belief. Keys:
+    ``tasks``, ``goal``, ``labels_for_goal``, ``curve``, ``basis`` (not always).
+    """
 
     rank = 51
     title = "What more labels would bring"
@@ -62,7 +48,7 @@ class Plan(Finding[PlanSection]):
         crowd = evidence.annotations
         return bool(crowd.n_annotations and crowd.n_classes > 1)
 
-    def section(self, findings: Findings) -> PlanSection:
+    def section(self, findings: Findings) -> Plain:
         """The curve."""
         evidence = findings.evidence
         crowd = evidence.annotations

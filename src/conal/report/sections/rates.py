@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
-from conal.metrics.rates import MIN_OF_ANNOTATOR, Difference, GoldRates, Rate
+from conal.metrics.rates import MIN_OF_ANNOTATOR, GoldRates
 from conal.report.evidence import MIN_GOLD, Evidence, plain_names
-from conal.report.section import NONE, Finding, Panel, called, count, interval, percent, points, register, short
+from conal.report.section import NONE, Finding, Panel, Plain, called, count, interval, percent, points, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
@@ -17,74 +17,31 @@ if TYPE_CHECKING:
 MAX_ANNOTATORS = 50
 
 
-class RateFigure(TypedDict):
-    """A share with its interval, and the number of random true labels that would give as narrow an interval."""
-
-    value: float
-    low: float
-    high: float
-    n_gold: int
-    n_effective: float
-
-
-class Above(TypedDict):
-    """How far the share of right inferred labels is above another one of the same tasks, and ``share`` itself.
-
-    The intervals of all such differences in a report hold together.
-    """
-
-    value: float
-    low: float
-    high: float
-    share: float
-
-
-class Comparison(TypedDict):
-    """Of majority vote and annotators: how many were compared, are as good or better, and are reliably worse."""
-
-    compared: int
-    as_good: int
-    worse: int
-
-
-class ClassRate(RateFigure):
-    """The share of one class."""
-
-    true: Any
-
-
-class AnnotatorRate(RateFigure):
-    """The share of one annotator's labels that are right."""
-
-    worker: Any
-    name: NotRequired[str]
-    above: NotRequired[Above]
-
-
-class GoldRatesSection(TypedDict):
-    """Rates of all tasks that have labels.
-
-    ``cleaned`` is the share of the cleaned labels that are right, before true labels replace any, None where no fit
-    judged them without these; ``claimed`` what the model says that it is, ``crowd`` the share of the crowd's labels,
-    and ``majority`` that of the majority votes. ``design`` is "random", or "planned" if the true labels came with the
-    probabilities by which their tasks were drawn.
-    """
-
-    n_gold: int
-    design: str
-    cleaned: RateFigure | None
-    claimed: float
-    crowd: RateFigure
-    by_class: list[ClassRate]
-    annotators: list[AnnotatorRate]
-    majority: NotRequired[RateFigure]
-    above_majority: NotRequired[Above]
-    comparison: NotRequired[Comparison]
-
-
 @register("gold_rates")
-class GoldRatesFinding(Finding[GoldRatesSection]):
-    """Rates that were measured: predictions for all tasks, corrected where the truth is known."""
+class GoldRatesFinding(Finding[Plain]):
+    """Rates that were measured: predictions for all tasks, corrected where the truth is known.
+
+    *RateFigure*: A share with its interval, and the number of random true labels that would give as narrow an
+    interval. Keys: ``value``, ``low``, ``high``, ``n_gold``, ``n_effective``.
+
+    *Above*: How far the share of right inferred labels is above another one of the same tasks, and ``share`` itself.
+    The intervals of all such differences in a report hold together. Keys: ``value``, ``low``, ``high``, ``share``.
+
+    *Comparison*: Of majority vote and annotators: how many were compared, are as good or better, and are reliably
+    worse. Keys: ``compared``, ``as_good``, ``worse``.
+
+    *ClassRate*: The share of one class. Keys: ``value``, ``low``, ``high``, ``n_gold``, ``n_effective``, ``true``.
+
+    *AnnotatorRate*: The share of one annotator's labels that are right. Keys: ``value``, ``low``, ``high``,
+    ``n_gold``, ``n_effective``, ``worker``, ``name`` (not always), ``above`` (not always).
+
+    *GoldRatesSection*: Rates of all tasks that have labels. ``cleaned`` is the share of the cleaned labels that are
+    right, before true labels replace any, None where no fit judged them without these; ``claimed`` what the model
+    says that it is, ``crowd`` the share of the crowd's labels, and ``majority`` that of the majority votes.
+    ``design`` is "random", or "planned" if the true labels came with the probabilities by which their tasks were
+    drawn. Keys: ``n_gold``, ``design``, ``cleaned``, ``claimed``, ``crowd``, ``by_class``, ``annotators``,
+    ``majority`` (not always), ``above_majority`` (not always), ``comparison`` (not always).
+    """
 
     rank = 8
     title = "Measured by true labels"
@@ -93,7 +50,7 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
         """Where enough true labels were supplied."""
         return int(evidence.judged.sum()) >= MIN_GOLD
 
-    def section(self, findings: Findings) -> GoldRatesSection:
+    def section(self, findings: Findings) -> Plain:
         """All rates."""
         evidence = findings.evidence
         crowd, found = evidence.annotations, evidence.measured
@@ -106,21 +63,21 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
             if evidence.unseen_posterior is None
             else evidence.unseen_posterior[labelled]
         )
-        section: GoldRatesSection = {
+        section: Plain = {
             "n_gold": int(evidence.judged.sum()),
             "design": "random" if evidence.inclusion is None else "planned",
-            "cleaned": _figure(found.cleaned) if judged else None,
+            "cleaned": found.cleaned._asdict() if judged else None,
             "claimed": float(believed.max(1).mean()) if len(believed) else 1.0,
-            "crowd": _figure(found.crowd),
-            "by_class": [{"true": name, **_figure(rate)} for name, rate in zip(names, found.classes, strict=True)],
+            "crowd": found.crowd._asdict(),
+            "by_class": [{"true": name, **rate._asdict()} for name, rate in zip(names, found.classes, strict=True)],
             "annotators": _annotators(evidence, found),
-            "majority": _figure(found.majority),
+            "majority": found.majority._asdict(),
         }
         if judged:
             above = [found.above_majority]
             if not evidence.privacy.hides_names:
                 above += [each for each in found.above_annotators if np.isfinite(each.value)]
-            section["above_majority"] = _above(found.above_majority)
+            section["above_majority"] = found.above_majority._asdict()
             section["comparison"] = {
                 "compared": len(above),
                 "as_good": sum(each.value <= 0 for each in above),
@@ -128,7 +85,7 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
             }
         return section
 
-    def panel(self, section: GoldRatesSection) -> Panel:
+    def panel(self, section: Plain) -> Panel:
         """Every rate with its interval."""
         cleaned, majority = section["cleaned"], section.get("majority")
         rows = [
@@ -160,7 +117,7 @@ class GoldRatesFinding(Finding[GoldRatesSection]):
         return Panel(self.title, text, headings, rows, None)
 
 
-def measured_lead(section: GoldRatesSection) -> Markup:
+def measured_lead(section: Plain) -> Markup:
     """What was measured, and whether one annotator, or the vote, is as good as the inferred labels."""
     cleaned, majority = section["cleaned"], section.get("majority")
     shares = [("inferred labels", cleaned), ("majority votes", majority), ("annotators' labels", section["crowd"])]
@@ -181,7 +138,7 @@ def measured_lead(section: GoldRatesSection) -> Markup:
     return lead + Markup("; the model believed {} of the inferred labels. ").format(claimed) + _rivals(section)
 
 
-def _rivals(section: GoldRatesSection) -> Markup:
+def _rivals(section: Plain) -> Markup:
     """The best of the others beside the inferred labels; earlier reports do not compare them."""
     if "comparison" not in section or "above_majority" not in section:
         return Markup("")
@@ -215,36 +172,28 @@ def _rivals(section: GoldRatesSection) -> Markup:
     )
 
 
-def _annotators(evidence: Evidence, found: GoldRates) -> list[AnnotatorRate]:
+def _annotators(evidence: Evidence, found: GoldRates) -> list[Plain]:
     """Annotators with enough labels on judged tasks, the best beside the inferred labels of the same tasks first."""
     if evidence.privacy.hides_names:  # a few labels and their tasks would tell who somebody is
         return []
     names = plain_names(evidence.annotations.annotator_ids)
     rates = found.annotators
     listed = [int(r) for r in np.flatnonzero(evidence.visible_annotators) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
-    rows: list[AnnotatorRate] = []
+    rows: list[Plain] = []
     rank = (
         [-each.value for each in rates]
         if evidence.unseen_posterior is None
         else [each.value for each in found.above_annotators]
     )
     for r in sorted(listed, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
-        row: AnnotatorRate = {"worker": names[r], **_figure(rates[r])}  # type: ignore[typeddict-item]
+        row: Plain = {"worker": names[r], **rates[r]._asdict()}
         if evidence.unseen_posterior is not None:
-            row["above"] = _above(found.above_annotators[r])
+            row["above"] = found.above_annotators[r]._asdict()
         rows.append(row)
     return rows
 
 
-def _above(found: Difference) -> Above:
-    return cast(Above, found._asdict())
-
-
-def _figure(rate: Rate) -> RateFigure:
-    return cast(RateFigure, rate._asdict())
-
-
-def _row(name: str, rate: RateFigure, above: Above | None = None) -> tuple[str, ...]:
+def _row(name: str, rate: Plain, above: Plain | None = None) -> tuple[str, ...]:
     compared = (
         (NONE, NONE)
         if above is None

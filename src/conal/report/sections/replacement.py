@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from conal.data.encoding import Names
 from conal.errors import InputError
 from conal.metrics.replacement import Replacement, replacement_test
 from conal.report.evidence import Evidence, plain
-from conal.report.section import Finding, Panel, percent, register, short
+from conal.report.section import Finding, Panel, Plain, percent, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
@@ -25,39 +25,19 @@ HANDICAPS = {0.2: "experts", 0.15: "trained people", 0.1: "a crowd"}
 """What the authors of the test take for whom."""
 
 
-class VerdictRow(TypedDict):
-    """The verdict about one model."""
-
-    model: Any
-    winning_share: float
-    advantage_share: float
-    people: int
-    replaces: bool
-
-
-class Count(TypedDict):
-    """How many models may replace people with another handicap."""
-
-    epsilon: float
-    models: int
-
-
-class ReplacementSection(TypedDict):
-    """A verdict per model, the best first, or the reason why there is none.
-
-    ``epsilon`` is the people's handicap. With ``scale``, agreement is by distance on the scale of the classes.
-    """
-
-    epsilon: float
-    rows: list[VerdictRow]
-    reason: str
-    scale: NotRequired[bool]
-    counts: NotRequired[list[Count]]
-
-
 @register("replacement")
-class ReplacementFinding(Finding[ReplacementSection]):
-    """Whether models agree with people as well as people agree with each other."""
+class ReplacementFinding(Finding[Plain]):
+    """Whether models agree with people as well as people agree with each other.
+
+    *VerdictRow*: The verdict about one model. Keys: ``model``, ``winning_share``, ``advantage_share``, ``people``,
+    ``replaces``.
+
+    *Count*: How many models may replace people with another handicap. Keys: ``epsilon``, ``models``.
+
+    *ReplacementSection*: A verdict per model, the best first, or the reason why there is none. ``epsilon`` is the
+    people's handicap. With ``scale``, agreement is by distance on the scale of the classes. Keys: ``epsilon``,
+    ``rows``, ``reason``, ``scale`` (not always), ``counts`` (not always).
+    """
 
     rank = 28
     title = "May models replace people?"
@@ -67,7 +47,7 @@ class ReplacementFinding(Finding[ReplacementSection]):
         people, models = _parts(evidence)
         return bool(people) and bool(models)
 
-    def section(self, findings: Findings) -> ReplacementSection:
+    def section(self, findings: Findings) -> Plain:
         """The test, or why it cannot be made."""
         evidence = findings.evidence
         people, models = _parts(evidence)
@@ -77,13 +57,13 @@ class ReplacementFinding(Finding[ReplacementSection]):
         except InputError as error:
             return {"epsilon": evidence.handicap, "rows": [], "reason": str(error)}
         rows = sorted(map(_row, found[evidence.handicap]), key=_rank)
-        counts: list[Count] = [
+        counts: list[Plain] = [
             {"epsilon": epsilon, "models": sum(map(_replaces, found[epsilon]))} for epsilon in HANDICAPS
         ]
         scale = evidence.annotations.ordinal
         return {"epsilon": evidence.handicap, "rows": rows, "reason": "", "scale": scale, "counts": counts}
 
-    def headlines(self, section: ReplacementSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Which models may."""
         good = [short(row["model"], 30) for row in section["rows"] if row["replaces"]]
         if good:
@@ -96,7 +76,7 @@ class ReplacementFinding(Finding[ReplacementSection]):
                 "No model may replace people by the alternative annotator test, with a handicap of {:g} for people."
             ).format(section["epsilon"])
 
-    def panel(self, section: ReplacementSection) -> Panel:
+    def panel(self, section: Plain) -> Panel:
         """A row per model."""
         text = section["reason"] or _text(section)
         headings = ("model", "may replace people", "stands in for", "agrees at least as well", "people compared")
@@ -113,7 +93,7 @@ class ReplacementFinding(Finding[ReplacementSection]):
         return Panel(self.title, text, headings, rows, None)
 
 
-def _text(section: ReplacementSection) -> str:
+def _text(section: Plain) -> str:
     """What the test does, and with which handicap."""
     measure = "by distance on the scale" if section.get("scale") else "as the share of equal labels"
     others = "; ".join(
@@ -132,7 +112,7 @@ def _text(section: ReplacementSection) -> str:
     )
 
 
-def _rank(row: VerdictRow) -> tuple[float, float]:
+def _rank(row: Plain) -> tuple[float, float]:
     return -row["winning_share"], -row["advantage_share"]
 
 
@@ -160,7 +140,7 @@ def people_among(groups: Names) -> npt.NDArray[np.bool_]:
     return np.array([str(group).casefold() in PEOPLE for group in groups.tolist()], dtype=bool)
 
 
-def _row(found: Replacement) -> VerdictRow:
+def _row(found: Replacement) -> Plain:
     return {
         "model": plain(found.model),
         "winning_share": found.winning_rate,

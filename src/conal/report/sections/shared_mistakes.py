@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 
 from conal.metrics.shared_mistakes import Estimate
 from conal.report.evidence import MIN_TRUE_LABELS, Evidence, plain, plain_names
-from conal.report.section import Finding, Panel, register, short
+from conal.report.section import Finding, Panel, Plain, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings, Report
@@ -22,64 +22,33 @@ MAX_GROUPS = 10
 MAX_MEMBERS = 20
 
 
-class Figure(TypedDict):
-    """A value with its interval, or the reason why there is none."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    reason: str
-
-
-class ClassFigure(Figure):
-    """Co-direction of the mistakes on tasks of one class."""
-
-    true: Any
-
-
-class DirectionFigure(Figure):
-    """Co-direction of all mistakes; ``true_labels`` is how many tasks with a true label it is judged by.
-
-    0 if mistakes are judged by inferred labels.
-    """
-
-    true_labels: int
-
-
-class EffectiveFigure(TypedDict):
-    """How many independent labels the labels of a task are worth.
-
-    Inferred labels give an upper bound, ``at_most``: the upper end of the interval by them, because what they give may
-    by chance be too low as well. ``value`` is an estimate by the true labels of ``true_labels`` tasks, or None. The
-    interval and the correlation are by these true labels, or by inferred labels if there is no such value.
-    """
-
-    value: float | None
-    at_most: float | None
-    low: float | None
-    high: float | None
-    labels_per_task: float
-    error_correlation: float | None
-    true_labels: int
-
-
-class SharedMistakesSection(TypedDict):
-    """Co-direction over all and by class, the effective number, and groups of annotators who err together."""
-
-    co_direction: DirectionFigure
-    by_class: list[ClassFigure]
-    effective_number: EffectiveFigure
-    groups: list[list[Any]]
-
-
 @register("shared_mistakes")
-class SharedMistakes(Finding[SharedMistakesSection]):
-    """How far mistakes are shared. A sentence speaks only where the interval excludes that nothing is."""
+class SharedMistakes(Finding[Plain]):
+    """How far mistakes are shared. A sentence speaks only where the interval excludes that nothing is.
+
+    *Figure*: A value with its interval, or the reason why there is none. Keys: ``value``, ``low``, ``high``,
+    ``reason``.
+
+    *ClassFigure*: Co-direction of the mistakes on tasks of one class. Keys: ``value``, ``low``, ``high``, ``reason``,
+    ``true``.
+
+    *DirectionFigure*: Co-direction of all mistakes; ``true_labels`` is how many tasks with a true label it is judged
+    by. 0 if mistakes are judged by inferred labels. Keys: ``value``, ``low``, ``high``, ``reason``, ``true_labels``.
+
+    *EffectiveFigure*: How many independent labels the labels of a task are worth. Inferred labels give an upper
+    bound, ``at_most``: the upper end of the interval by them, because what they give may by chance be too low as
+    well. ``value`` is an estimate by the true labels of ``true_labels`` tasks, or None. The interval and the
+    correlation are by these true labels, or by inferred labels if there is no such value. Keys: ``value``,
+    ``at_most``, ``low``, ``high``, ``labels_per_task``, ``error_correlation``, ``true_labels``.
+
+    *SharedMistakesSection*: Co-direction over all and by class, the effective number, and groups of annotators who
+    err together. Keys: ``co_direction``, ``by_class``, ``effective_number``, ``groups``.
+    """
 
     rank = 25
     title = "Shared mistakes"
 
-    def section(self, findings: Findings) -> SharedMistakesSection:
+    def section(self, findings: Findings) -> Plain:
         """Both statistics, by true labels where there are enough of them, and else by the posterior."""
         evidence = findings.evidence
         direction = evidence.co_direction
@@ -95,7 +64,7 @@ class SharedMistakes(Finding[SharedMistakesSection]):
             "groups": groups,
         }
 
-    def headlines(self, section: SharedMistakesSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Whether people confuse the same classes, and what the labels of a task are worth."""
         direction, number = section["co_direction"], section["effective_number"]
         if direction["low"] is not None and direction["low"] > 0:
@@ -110,7 +79,7 @@ class SharedMistakes(Finding[SharedMistakesSection]):
                 "Annotators err on the same tasks: the {} labels of a task are worth {} independent ones{}."
             ).format(_per_task(n), _worth(number), _by_truth(number))
 
-    def panel(self, section: SharedMistakesSection) -> Panel:
+    def panel(self, section: Plain) -> Panel:
         """Both figures, the classes, and the groups."""
         number = section["effective_number"]
         ends = NONE if number["value"] is None else f"{_number(number['low'])} to {_number(number['high'])}"
@@ -131,11 +100,11 @@ class SharedMistakes(Finding[SharedMistakesSection]):
         return Panel(self.title, text, ("figure", "value", "interval"), rows, None)
 
 
-def _errors_together(evidence: Evidence) -> tuple[EffectiveFigure, list[list[Any]]]:
+def _errors_together(evidence: Evidence) -> tuple[Plain, list[list[Any]]]:
     """The effective number, and groups of annotators who may be named."""
     bound = evidence.errors_by_posterior
     found = evidence.errors_by_truth or bound
-    number: EffectiveFigure = {
+    number: Plain = {
         "value": None if found is bound else float(found.value),
         "at_most": _or_none(bound.high),
         "low": _or_none(found.low),
@@ -156,7 +125,7 @@ BOUND = (
 )
 
 
-def _judged(section: SharedMistakesSection) -> str:
+def _judged(section: Plain) -> str:
     """What mistakes are judged by, and what follows for the number of independent labels."""
     direction, number = section["co_direction"]["true_labels"], section["effective_number"]["true_labels"]
     if number:
@@ -166,7 +135,7 @@ def _judged(section: SharedMistakesSection) -> str:
     return f"{by_truth}{BOUND} With true labels of at least {MIN_TRUE_LABELS} random tasks it is an estimate."
 
 
-def figure_of(found: Estimate) -> Figure:
+def figure_of(found: Estimate) -> Plain:
     """An estimate as plain data."""
     value, low, high = (_or_none(number) for number in found[:3])
     return {"value": value, "low": low, "high": high, "reason": found.reason}
@@ -176,27 +145,27 @@ def _or_none(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
 
 
-def _cells(figure: Figure) -> tuple[str, str]:
+def _cells(figure: Plain) -> tuple[str, str]:
     if figure["value"] is None:
         return NONE, figure["reason"]
     return _number(figure["value"]), f"{_number(figure['low'])} to {_number(figure['high'])}"
 
 
-def _worth(number: EffectiveFigure) -> Markup:
+def _worth(number: Plain) -> Markup:
     """The number of independent labels: an estimate with its interval, or an upper bound."""
     if number["value"] is None:
         return Markup("at most <b>{}</b>").format(f"{number['at_most'] or 0.0:.1f}")
     return Markup("<b>{}</b>").format(f"{number['value']:.1f}")
 
 
-def _by_truth(number: EffectiveFigure) -> str:
+def _by_truth(number: Plain) -> str:
     if number["value"] is None:
         return ""
     ends = " to ".join(f"{number[end] or 0.0:.1f}" for end in ("low", "high"))
     return f" ({ends}; by the true labels of {number['true_labels']:,} tasks)"
 
 
-def _independent(number: EffectiveFigure) -> str:
+def _independent(number: Plain) -> str:
     if number["value"] is not None:
         return _number(number["value"])
     return NONE if number["at_most"] is None else f"at most {_number(number['at_most'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from conal._arrays import BoolArray, IntArray
 from conal.report.evidence import Evidence, plain_names
-from conal.report.section import Finding, Panel, count, percent, register, short
+from conal.report.section import Finding, Panel, Plain, count, percent, register, short
 from conal.report.sections.contradiction import contradiction
 
 if TYPE_CHECKING:
@@ -36,37 +36,20 @@ KINDS = {
 """What ``annotators.csv`` and the page say of each kind."""
 
 
-class EvidenceTask(TypedDict):
-    """A task that shows it: the label that was given, and the one that the other labels speak for."""
-
-    task: Any
-    given: Any
-    others: Any
-
-
-class SuspicionRow(TypedDict):
-    """What is striking about an annotator, and the tasks that show it; ``shared_with`` lists whom it is shared with."""
-
-    annotator: Any
-    kind: str
-    what: str
-    shared_with: list[Any]
-    labels: int
-    p_value: NotRequired[float]
-    tasks: list[EvidenceTask]
-
-
-class SuspicionSection(TypedDict):
-    """What it means, and a row for each annotator, or for each pair with the same answers."""
-
-    text: str
-    label_share: float
-    rows: list[SuspicionRow]
-
-
 @register("suspicion")
-class Suspicion(Finding[SuspicionSection]):
-    """Careless and colluding annotators; there is no such section where nobody is striking."""
+class Suspicion(Finding[Plain]):
+    """Careless and colluding annotators; there is no such section where nobody is striking.
+
+    *EvidenceTask*: A task that shows it: the label that was given, and the one that the other labels speak for. Keys:
+    ``task``, ``given``, ``others``.
+
+    *SuspicionRow*: What is striking about an annotator, and the tasks that show it; ``shared_with`` lists whom it is
+    shared with. Keys: ``annotator``, ``kind``, ``what``, ``shared_with``, ``labels``, ``p_value`` (not always),
+    ``tasks``.
+
+    *SuspicionSection*: What it means, and a row for each annotator, or for each pair with the same answers. Keys:
+    ``text``, ``label_share``, ``rows``.
+    """
 
     rank = 31
     title = "Suspicious annotators"
@@ -76,7 +59,7 @@ class Suspicion(Finding[SuspicionSection]):
         """Whether anybody who may be named is striking; a model that may be upside down says nothing about people."""
         return bool(_flagged(evidence).any()) and contradiction(evidence) is None
 
-    def section(self, findings: Findings) -> SuspicionSection:
+    def section(self, findings: Findings) -> Plain:
         """One row for each annotator or pair, in the order of the annotators' section."""
         evidence = findings.evidence
         place = {row["worker"]: k for k, row in enumerate(findings.section("annotators")["rows"])}
@@ -100,7 +83,7 @@ class Suspicion(Finding[SuspicionSection]):
             }
         )
 
-    def headlines(self, section: SuspicionSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Who is striking, in the order of the annotators' section."""
         names = list(dict.fromkeys(short(row["annotator"]) for row in section["rows"]))
         if not names:
@@ -112,7 +95,7 @@ class Suspicion(Finding[SuspicionSection]):
             shown, rest, kinds, percent(section["label_share"]), self.title
         )
 
-    def panel(self, section: SuspicionSection) -> Panel:
+    def panel(self, section: Plain) -> Panel:
         """A line for each row, with the tasks."""
         rows = [
             (row["annotator"], row["what"], row["labels"], list(map(_shown, row["tasks"]))) for row in section["rows"]
@@ -122,7 +105,7 @@ class Suspicion(Finding[SuspicionSection]):
         )
 
 
-def _shown(row: EvidenceTask) -> str:
+def _shown(row: Plain) -> str:
     return f"{short(row['task'], 40)} ({short(row['given'], 40)}, others {short(row['others'], 40)})"
 
 
@@ -132,7 +115,7 @@ def _flagged(evidence: Evidence) -> BoolArray:
     return np.isin(np.arange(evidence.annotations.n_annotators), flagged) & evidence.visible_annotators
 
 
-def _rows(evidence: Evidence) -> Iterator[SuspicionRow]:
+def _rows(evidence: Evidence) -> Iterator[Plain]:
     """A row for each annotator or pair who may be shown, by kind."""
     found, visible = evidence.detections, evidence.visible_annotators
     names = plain_names(evidence.annotations.annotator_ids)
@@ -164,9 +147,9 @@ def _row(
     rows: IntArray,
     others: list[Any] | None = None,
     p_value: float = 1.0,
-) -> SuspicionRow:
+) -> Plain:
     crowd, privacy = evidence.annotations, evidence.privacy
-    found: SuspicionRow = {
+    found: Plain = {
         "annotator": plain_names(crowd.annotator_ids[[r]])[0],
         "kind": kind,
         "what": what,
@@ -178,7 +161,7 @@ def _row(
     return found if privacy.hides_names or kind == "turned" else found | {"p_value": p_value}
 
 
-def _task(evidence: Evidence, k: int) -> EvidenceTask:
+def _task(evidence: Evidence, k: int) -> Plain:
     crowd = evidence.annotations
     names = plain_names(crowd.classes)
     return {
@@ -219,7 +202,7 @@ def _listed(names: list[Any]) -> str:
     return shown + (f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else "")
 
 
-def _pair(evidence: Evidence, k: int) -> SuspicionRow:
+def _pair(evidence: Evidence, k: int) -> Plain:
     """Two annotators with the same answers; the first named is the one who answers later, where times tell."""
     copies, crowd, times = evidence.detections.copies, evidence.annotations, evidence.left_out.times
     r, s = int(copies.first[k]), int(copies.second[k])
