@@ -57,7 +57,7 @@ def test_colluders_do_not_win_the_model_over(seed: int) -> None:
     clf = conal.make("xconal", **FAST).fit(x, crowd)  # a warning would be an error
     assert (clf.labels_ == z).mean() > 0.98
     assert "contradiction" not in clf.results_.report
-    named = {row["annotator"] for row in clf.results_.report["suspicion"]["rows"]}  # type: ignore[typeddict-item]
+    named = {row["annotator"] for row in clf.results_.report["suspicion"]["rows"]}
     assert named == set(range(12))
 
 
@@ -66,7 +66,7 @@ def test_colluders_who_win_dawid_skene_over() -> None:
     _, z, crowd = colluding_crowd(0, accuracy=0.4)
     model = DawidSkene(verbose=False).fit(crowd)
     assert (model.labels_ == z).mean() < 0.02
-    found = model.results_.report["contradiction"]  # type: ignore[typeddict-item]
+    found = model.results_.report["contradiction"]
     assert 0.55 < found["exchanged_share"] < 0.65  # the honest 60 %
     assert "pass them as true labels" in found["text"]
     assert "suspicion" not in model.results_.report

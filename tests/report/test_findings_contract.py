@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_type_hints, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.report.evidence import Evidence
-from conal.report.findings import Findings, checked_report
+from conal.report.findings import Findings
 from conal.report.page import render
 from conal.report.section import Finding, all_findings
 from helpers.models import model_section
@@ -35,12 +34,12 @@ def findings_of(matrix: list[list[int]]) -> Findings:
 
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
-def test_sections_and_tables_fit_the_crowd(finding: Finding[Any], crowd: str) -> None:
+def test_sections_and_tables_fit_the_crowd(finding: Finding, crowd: str) -> None:
     found = findings_of(CROWDS[crowd])
     if not finding.applies(found.evidence):
         assert finding.name not in found.report
         return
-    section = found.report[finding.name]  # type: ignore[literal-required]
+    section = found.report[finding.name]
     assert json.loads(json.dumps(section, allow_nan=False)) == section  # plain: the same after a file
     assert all(isinstance(sentence, str) for sentence in finding.headlines(section, found.report))
     if finding.table is not None:
@@ -62,9 +61,8 @@ def test_the_page_has_every_section(crowd: str) -> None:
 
 
 @pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
-def test_a_section_of_other_types_is_refused(finding: Finding[Any]) -> None:
+def test_a_section_of_another_type_is_refused(finding: Finding) -> None:
     report = json.loads(json.dumps(findings_of(CROWDS["tasks without labels"]).report))
-    declared = finding.section_type()
-    report[finding.name] = dict.fromkeys(get_type_hints(declared), True) if is_typeddict(declared) else True
-    with pytest.raises(InputError, match=rf"is damaged, ({finding.name}|model is missing)"):
-        checked_report(report)
+    report[finding.name] = True
+    with pytest.raises(InputError, match="is damaged"):
+        render(report)

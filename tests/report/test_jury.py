@@ -238,8 +238,8 @@ def test_the_handicap_of_people_can_be_set() -> None:
     expected = [sum(found.replaces for found in replacement_test(crowd, [3, 4], epsilon=e)) for e in (0.2, 0.15, 0.1)]
     assert [count["models"] for count in section["counts"]] == expected
     fitted = aggregation.MajorityVote().fit(crowd, annotator_info=pa.table({"worker": range(5), "group": GROUPS}))
-    assert fitted.report().document["replacement"]["epsilon"] == 0.2  # type: ignore[typeddict-item]
-    assert fitted.report(handicap=0.1).document["replacement"]["epsilon"] == 0.1  # type: ignore[typeddict-item]
+    assert fitted.report().document["replacement"]["epsilon"] == 0.2
+    assert fitted.report(handicap=0.1).document["replacement"]["epsilon"] == 0.1
     with pytest.raises(InputError, match="handicap must be a number from 0 to below 1, not 1"):
         fitted.report(handicap=1)
 
@@ -256,7 +256,7 @@ def test_classes_that_are_a_scale_are_compared_by_distance() -> None:
     for scale in (False, True):
         told = crowd.as_ordinal(crowd.classes.tolist()) if scale else crowd
         info = pa.table({"worker": range(5), "group": GROUPS})
-        section: Any = aggregation.MajorityVote().fit(told, annotator_info=info).report().document["replacement"]  # type: ignore[typeddict-item]
+        section: Any = aggregation.MajorityVote().fit(told, annotator_info=info).report().document["replacement"]
         assert section["scale"] == scale
         shares[scale] = {row["model"]: row["advantage_share"] for row in section["rows"]}
         by_hand = replacement_test(told, [3, 4], scale=scale)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +17,9 @@ from conal.data.annotations import Annotations
 from conal.io.results import where_labelled
 from conal.report import section as base
 from conal.report.evidence import Evidence, plain_names
-from conal.report.findings import Findings, Report
+from conal.report.findings import Findings
 from conal.report.page import render, write_report
-from conal.report.section import Finding, panel_of, register
+from conal.report.section import Finding, Plain, panel_of, register, Report
 from helpers.models import model_section
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -38,7 +37,7 @@ def register_toy() -> None:
     """All of a finding: section, headline, columns."""
 
     @register("diligence")
-    class Diligence(Finding[dict[str, Any]]):
+    class Diligence(Finding):
         """How much each annotator did."""
 
         rank = 45
@@ -46,7 +45,7 @@ def register_toy() -> None:
         table = "annotators.csv"
         holds = {"rank": "count"}  # noqa: RUF012
 
-        def section(self, findings: Findings) -> dict[str, Any]:
+        def section(self, findings: Findings) -> Plain:
             crowd = findings.evidence.annotations
             shares = findings.columns(self.name)["share_of_labels"].to_pylist()
             names = plain_names(crowd.annotator_ids)
@@ -59,7 +58,7 @@ def register_toy() -> None:
             order = np.argsort(np.argsort(-given, kind="stable"))
             return pa.table({"share_of_labels": where_labelled(crowd, given / given.sum()), "rank": order})
 
-        def headlines(self, section: dict[str, Any], report: Report) -> Iterator[Markup]:
+        def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
             yield Markup("<b>{}</b> is diligent.").format(section["rows"][0]["annotator"])
 
 
@@ -120,7 +119,7 @@ def test_a_page_shows_findings_that_are_not_installed_here() -> None:
     assert "<img" not in page.split("<script>")[0]
 
 
-def toy_report() -> dict[str, Any]:
+def toy_report() -> Plain:
     crowd = crowd_of(["ann", "bob"])
     q = np.full((40, 2), 0.5)
     model = model_section() | {"separates_noise": False}  # there is no omega
@@ -149,13 +148,13 @@ def test_names_that_frame_the_report_are_reserved() -> None:
 @pytest.mark.usefixtures("registry")
 def test_a_table_without_columns_is_told_to_the_author() -> None:
     @register("broken")
-    class Broken(Finding[int]):
+    class Broken(Finding):
         """Names a table and makes none."""
 
         table = "broken.csv"
 
-        def section(self, findings: Findings) -> int:
-            return 1
+        def section(self, findings: Findings) -> Plain:
+            return {}
 
     crowd = crowd_of(["ann"])
     q = np.full((40, 2), 0.5)

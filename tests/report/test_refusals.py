@@ -26,7 +26,7 @@ def declining() -> Annotations:
 
 def test_rows_say_who_declines_and_on_which_class() -> None:
     fitted = DawidSkene().fit(declining())
-    section = fitted.results_.report["refusals"]  # type: ignore[typeddict-item]
+    section = fitted.results_.report["refusals"]
     assert section["total"] == 13
     assert section["refused_share"] == 13 / 108
     first, second = section["rows"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.planning.crowd_plan import CrowdPlan
     from conal.planning.gains import LabelingProblem
-    from conal.report.findings import Report
+    from conal.report.section import Report
 
 
 GOAL = 0.95

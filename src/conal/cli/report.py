@@ -50,14 +50,13 @@ def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:
     """What the user wants to see of the tasks and annotators; None for nothing more than the folder has."""
     from conal.io.model_folder import REPORT, read_document
     from conal.report.exhibits import people_rows, task_rows
-    from conal.report.findings import checked_report
-    from conal.report.page import damage_refused
+    from conal.report.findings import checked_report, damage_refused
 
     if all(getattr(show, name) is None for name in show.declared):
         return None
     found = checked_report(read_document(model, REPORT), REPORT)
     if show.names is not None and "hide_below" in found["annotators"]:
         raise InputError(f"{model}: the names of its annotators are hidden (--anonymise); remove --names")
-    with damage_refused():
+    with damage_refused(REPORT):
         tasks, annotators = [row["task"] for row in task_rows(found)], [row["worker"] for row in people_rows(found)]
     return exhibits_of(show, tasks, annotators)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from math import prod
 from os import PathLike
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ from conal.networks import FeatureScaler, build_backbone
 from conal.networks.draws import drawing_from
 from conal.parameters import check_parameters
 from conal.parameters.constraints import is_whole
-from conal.report.findings import Report, read_tables
+from conal.report.findings import read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.updates import training_records
 
@@ -295,7 +295,7 @@ def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures
 
 def _stored_results(folder: ModelFolder, made: CrowdClassifier, task_ids: Names | None) -> StoredResults:
     """Tables and report, read immediately: the folder may be removed or replaced later."""
-    report = cast(Report, folder.document(REPORT) if REPORT in folder.files else {})
+    report = folder.document(REPORT) if REPORT in folder.files else {}
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
     names |= {} if task_ids is None else {"task": task_ids}
     tables = [folder.checked(name).name for name in folder.files if name.endswith(".csv")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
 from conal.report.evidence import Evidence, plain_names
 from conal.report.exhibits import Exhibits, exhibited
-from conal.report.findings import Findings, Report
+from conal.report.findings import Findings
+from conal.report.section import Plain, Report
 from conal.report.sections.contradiction import contradiction
-from conal.report.sections.model import Metrics, ModelSection, plain_value, reproducing_command
+from conal.report.sections.model import plain_value, reproducing_command
 from conal.training.batches import Instances
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 
 
-def model_section(fitted: CrowdClassifier, *, names_hidden: bool = False) -> ModelSection:
+def model_section(fitted: CrowdClassifier, *, names_hidden: bool = False) -> Plain:
     """The model section of the report."""
     parameters = plain_parameters(fitted)
     kind = "features" if fitted.text_features_ is None else "text"
@@ -149,7 +150,7 @@ def model_section(fitted: CrowdClassifier, *, names_hidden: bool = False) -> Mod
     return {
         "method": fitted.method,
         "separates_noise": fitted.model_.separates_noise,
-        "metrics": cast(Metrics, fitted.metrics_),
+        "metrics": fitted.metrics_,
         "history": fitted.history_,
         "parameters": parameters,
         "versions": versions(*LIBRARIES),

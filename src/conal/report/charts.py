@@ -11,10 +11,8 @@ import altair as alt
 
 from conal.errors import InputError
 from conal.report.evidence import BELIEF, MEASURED, plain
-from conal.report.findings import Report
-from conal.report.section import called, short, short_names
-from conal.report.sections.annotators import AnnotatorRow, mostly_measured
-from conal.report.sections.common_confusion import ConfusedPair
+from conal.report.section import Plain, Report, called, short, short_names
+from conal.report.sections.annotators import mostly_measured
 from conal.reported import Results
 
 # Rows to Altair charts: the same definitions for pages and notebooks.
@@ -365,21 +363,21 @@ CHARTS: dict[str, Callable[[Report, Look], Any]] = {
 """The charts, by their names on the page."""
 
 
-def _people(report: Report) -> list[AnnotatorRow]:
+def _people(report: Report) -> list[Plain]:
     return [row for row in report["annotators"]["rows"] if row["annotator_quality"] is not None]
 
 
-def _quality(people: list[AnnotatorRow]) -> str:
+def _quality(people: list[Plain]) -> str:
     """What the axis of qualities says that they are."""
     return QUALITY if any(row.get("quality_basis") == MEASURED for row in people) else f"{QUALITY}, as believed"
 
 
-def _pair_rows(pairs: list[ConfusedPair]) -> Rows:
+def _pair_rows(pairs: list[Plain]) -> Rows:
     names = short_names([f"{short_names([p['true']], 18)[0]} → {short_names([p['observed']], 18)[0]}" for p in pairs])
     return _interval_rows(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
 
 
-def _people_rows(people: list[AnnotatorRow]) -> Rows:
+def _people_rows(people: list[Plain]) -> Rows:
     """The first of the report, in its order."""
     some = people[:MAX_BARS]
     mixed = any(row.get("quality_basis") == MEASURED for row in some)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,12 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, as_names
 from conal.data.true_labels import labels_by_task
 from conal.errors import ConalWarning, InputError
-from conal.io.images import Thumbnail, is_link
+from conal.io.images import is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
 from conal.parameters import number
-
-if TYPE_CHECKING:
-    from conal.report.sections.model import AggregationSection, ModelSection
-
+from conal.report.section import Plain
 
 # How much a report shows of single annotators whose names are hidden.
 
@@ -93,22 +90,6 @@ class AnnotatorPrivacy:
 _EMBEDDED = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/]+=*")
 
 
-class TaskShown(TypedDict):
-    """The beginning of the text, the task's address, the number of its picture, and the address of its picture."""
-
-    text: NotRequired[str]
-    link: NotRequired[str]
-    picture: NotRequired[int]
-    picture_link: NotRequired[str]
-
-
-class PictureSection(TypedDict):
-    """Every picture once, however many rows show it, and how many could not be read."""
-
-    thumbnails: list[Thumbnail]
-    unreadable: int
-
-
 def is_embedded(uri: str) -> bool:
     """Whether this is a picture as conal embeds it, and nothing that could be anything else."""
     return _EMBEDDED.fullmatch(uri) is not None
@@ -164,9 +145,9 @@ class Evidence:
         P(an annotation comes from the common confusion), for methods that estimate it.
     texts : mapping, optional
         The text of each task, by the task's plain name; the report quotes it.
-    model : ModelSection, optional
+    model : Plain, optional
         How the model was trained.
-    aggregation : AggregationSection, optional
+    aggregation : Plain, optional
         How labels alone were aggregated.
     labels : (N,), optional
         The class that was chosen for each task; the most probable one by default.
@@ -211,9 +192,9 @@ class Evidence:
     individual: FloatArray
     omega: FloatArray | None = None
     texts: Mapping[Any, str] | None = None
-    model: ModelSection | None = None
+    model: Plain | None = None
     privacy: AnnotatorPrivacy = field(default_factory=AnnotatorPrivacy)
-    aggregation: AggregationSection | None = None
+    aggregation: Plain | None = None
     labels: IntArray | None = None
     known: IntArray | None = None
     inclusion: FloatArray | None = None

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from conal.errors import DataWarning, warn
 from conal.io.images import PictureError, PictureSource, Source, Thumbnail, thumbnail_of
-from conal.report.evidence import TaskShown, quoted
-from conal.report.findings import Report, thumbnails
+from conal.report.evidence import quoted
+from conal.report.findings import thumbnails
+from conal.report.section import Plain, Report
 from conal.report.sections.plan import ON_PAGE
 
 MAX_PICTURES = 1500
@@ -19,12 +20,6 @@ MAX_CHARACTERS = 3_000_000
 """Of all pictures together: with what else it contains, a page stays below 6 MB."""
 MOST = 16_000
 """Characters of one picture."""
-
-
-class TaskRow(TaskShown):
-    """A row about a task, in any list."""
-
-    task: Any
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ def exhibited(report: Report, exhibits: Exhibits) -> Report:
     return made
 
 
-def task_rows(report: Report) -> Iterator[TaskRow]:
+def task_rows(report: Report) -> Iterator[Plain]:
     """Every row about a task."""
     return chain.from_iterable(_lists(report))
 
@@ -96,22 +91,22 @@ def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     yield from cast(Any, chain(*rows, measured["annotators"]))
 
 
-def _lists(report: Report) -> list[list[TaskRow]]:
+def _lists(report: Report) -> list[list[Plain]]:
     """The lists of rows about tasks, those that readers look at first in front."""
     tasks = report["tasks"]
     doubtful = [row.get("doubtful", []) for row in report["annotators"]["rows"]]
     lists = [tasks["likely_wrong"]["rows"], report["suggestions"]["rows"], tasks["ambiguous"]["rows"]]
     apart = tasks["disagreements"]["rows"] if "disagreements" in tasks else []
-    return cast(list[list[TaskRow]], [*lists, apart, list(chain.from_iterable(doubtful))])
+    return [*lists, apart, list(chain.from_iterable(doubtful))]
 
 
-def _in_turn(report: Report) -> list[TaskRow]:
+def _in_turn(report: Report) -> list[Plain]:
     """The rows that the page shows, from all lists in turn."""
     lists = [rows[:ON_PAGE] if rows is report["suggestions"]["rows"] else rows for rows in _lists(report)]
     return [row for rows in zip_longest(*lists) for row in rows if row is not None]
 
 
-def _add_pictures(report: Report, rows: list[TaskRow], exhibits: Exhibits) -> None:
+def _add_pictures(report: Report, rows: list[Plain], exhibits: Exhibits) -> None:
     found = _kept(report, rows)
     wanted = {str(row["task"]): row["task"] for row in rows}
     sources = {name: source for name, task in wanted.items() if (source := exhibits.picture(task)) is not None}
@@ -132,7 +127,7 @@ def _add_pictures(report: Report, rows: list[TaskRow], exhibits: Exhibits) -> No
     report["pictures"] = {"thumbnails": list(found.values()), "unreadable": len(problems)}
 
 
-def _kept(report: Report, rows: list[TaskRow]) -> dict[str, Thumbnail]:
+def _kept(report: Report, rows: list[Plain]) -> dict[str, Thumbnail]:
     """The pictures that the report has already, by task."""
     made = thumbnails(report)
     return {str(row["task"]): made[row["picture"]] for row in rows if "picture" in row}

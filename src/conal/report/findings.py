@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 import pyarrow as pa
+from jinja2 import UndefinedError
 
-from conal._arrays import mismatch
 from conal.errors import InputError
 from conal.io.images import Thumbnail
 from conal.io.results import ColumnKind, NamesOf, read_results
-from conal.report.evidence import Evidence, PictureSection, is_embedded, plain_names
+from conal.report.evidence import Evidence, is_embedded, plain_names
 from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
-from conal.report.section import Finding, Plain, all_findings, findings_registry
-from conal.report.sections.annotators import AnnotatorSection
-from conal.report.sections.common_confusion import ConfusionSection
-from conal.report.sections.crowd import CrowdSection
-from conal.report.sections.model import AggregationSection, ModelSection
-from conal.report.sections.plan import SuggestionSection
-from conal.report.sections.tasks import TaskSection
+from conal.report.section import Finding, Plain, Report, all_findings, findings_registry
 
 # ``report.json``: its format, its version, and what is in it.
 
@@ -32,63 +27,39 @@ REPORT_VERSION = 1
 """Grows when a section changes in a way that earlier versions of conal cannot show."""
 
 
-class Report(TypedDict):
-    """The whole of ``report.json``. Findings of other distributions add sections under their names.
-
-    ``model`` says how a classifier was trained, and ``aggregation`` how labels alone were aggregated; a report has one
-    of them.
-    """
-
-    format: str
-    format_version: int
-    confidence: float
-    classes: list[Any]
-    crowd: CrowdSection
-    common_confusion: ConfusionSection
-    annotators: AnnotatorSection
-    tasks: TaskSection
-    suggestions: SuggestionSection
-    model: NotRequired[ModelSection]
-    aggregation: NotRequired[AggregationSection]
-    gold_rates: NotRequired[Plain]
-    groups: NotRequired[Plain]
-    jury: NotRequired[Plain]
-    next_steps: NotRequired[Plain]
-    plan: NotRequired[Plain]
-    pictures: NotRequired[PictureSection]
-
-
 def thumbnails(report: Report) -> list[Thumbnail]:
     """All pictures of a report."""
     return report["pictures"]["thumbnails"] if "pictures" in report else []
 
 
-def checked_report(document: Mapping[str, Any], where: str = "report.json") -> Report:
-    """A document as a report; another format, a newer version, or content of other types is an error."""
-    version = document.get("format_version")
+def checked_report(report: Report, where: str = "report.json") -> Report:
+    """The same report; another format, a newer version, or damage is an error."""
+    version = report.get("format_version")
     is_known = isinstance(version, int) and version <= REPORT_VERSION
-    if document.get("format") != REPORT_FORMAT or not is_known:
+    if report.get("format") != REPORT_FORMAT or not is_known:
         raise InputError(
             f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
         )
-    report = cast(Report, document)
-    problem = _half_character(document) or _origin_missing(document)
-    problem = problem or mismatch(document, Report) or _of_findings(document) or _pictures(report)
+    with damage_refused(where):
+        problem = _half_character(report) or _origin_missing(report) or _pictures(report)
     if problem is not None:
         raise InputError(f"{where}: is damaged, {problem}; fit the model again")
     return report
 
 
-def _of_findings(document: Mapping[str, Any]) -> str | None:
-    """What differs from the declared type of a finding's section; findings of other distributions check themselves."""
-    own = [finding for finding in all_findings() if type(finding).__module__.startswith(f"{__package__}.")]
-    found = (mismatch(document[each.name], each.section_type(), each.name) for each in own if each.name in document)
-    return next((problem for problem in found if problem is not None), None)
+@contextmanager
+def damage_refused(where: str) -> Iterator[None]:
+    """Content of a report that does not fit together is an error of the file, whatever failed."""
+    try:
+        yield
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: is damaged ({error}); fit the model again") from error
 
 
-def origin_of(report: Report) -> ModelSection | AggregationSection:
+def origin_of(report: Report) -> Plain:
     """How the labels were inferred: by a trained model, or from labels alone."""
-    return report["model"] if "model" in report else report["aggregation"]
+    origin: Plain = report["model" if "model" in report else "aggregation"]
+    return origin
 
 
 def _origin_missing(document: Mapping[str, Any]) -> str | None:
@@ -101,7 +72,7 @@ def _pictures(report: Report) -> str | None:
     made = thumbnails(report)
     if not all(is_embedded(picture["uri"]) for picture in made):
         return "pictures.thumbnails has something else than PNG and JPEG"
-    lists = [*cast(Any, report["tasks"]).values(), report["suggestions"]]
+    lists = [*report["tasks"].values(), report["suggestions"]]
     rows = [row for found in lists for row in found["rows"]]
     rows += [row for person in report["annotators"]["rows"] for row in person.get("doubtful", [])]
     if not all(0 <= row["picture"] < len(made) for row in rows if "picture" in row):
@@ -250,9 +221,9 @@ class Findings:
             "confidence": CONFIDENCE,
             "classes": plain_names(self.evidence.annotations.classes),
         }
-        return cast(Report, frame | {finding.name: self.section(finding.name) for finding in self.applicable})
+        return frame | {finding.name: self.section(finding.name) for finding in self.applicable}
 
     @cached_property
-    def applicable(self) -> list[Finding[Any]]:
+    def applicable(self) -> list[Finding]:
         """The findings that this evidence has something for."""
         return [finding for finding in all_findings() if finding.applies(self.evidence)]

@@ -20,7 +20,8 @@ from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
 from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Refit, about_annotators
 from conal.report.findings import Findings
-from conal.report.sections.model import AggregationSection, plain_value, reproducing_command
+from conal.report.section import Plain
+from conal.report.sections.model import plain_value, reproducing_command
 
 POOLED = "It is the confusion of all annotators' labels together."
 ECONOMICAL = (
@@ -124,7 +125,7 @@ def _confusion(fitted: Aggregator) -> tuple[FloatArray, FloatArray, FloatArray |
     return np.asarray(pooled), fitted.confusion_, None
 
 
-def _section(fitted: Aggregator, *, separates_noise: bool) -> AggregationSection:
+def _section(fitted: Aggregator, *, separates_noise: bool) -> Plain:
     parameters = {name: plain_value(value) for name, value in fitted.get_params().items()}
     n_true_labels = int((fitted.known_codes_ >= 0).sum())
     return {

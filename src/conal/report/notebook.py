@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -15,13 +15,13 @@ from conal._arrays import FloatArray, IntArray
 from conal._files import atomic_file, check_file_place
 from conal.io.results import labelled_tasks
 from conal.report.evidence import MIN_GOLD
-from conal.report.section import NONE, count, percent, short
+from conal.report.section import NONE, Report, count, percent, short
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
     from conal.data.encoding import Names
-    from conal.report.findings import Report
+    from conal.report.section import Report
 
 # The report.
 
@@ -68,7 +68,7 @@ class ReportPage:
         """The whole page."""
         from conal.report.page import render  # loading charts takes a second
 
-        return render(cast(dict[str, Any], self.document))
+        return render(self.document)
 
     @property
     def lead(self) -> str:
@@ -100,7 +100,7 @@ class ReportPage:
 
         crowd = self.document["crowd"]
         numbers = ", ".join(
-            count(crowd[key], word, f"{word}s")  # type: ignore[literal-required]
+            count(crowd[key], word, f"{word}s")
             for key, word in (("n_tasks", "task"), ("n_annotators", "annotator"), ("n_annotations", "label"))
         )
         method = short(origin_of(self.document)["method"])

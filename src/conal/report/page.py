@@ -5,28 +5,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, UndefinedError
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from conal._files import atomic_file
-from conal.errors import InputError
 from conal.io.model_folder import REPORT, page_place, read_document
 from conal.report.charts import figures, matrix_rows, shown_names
 from conal.report.evidence import safe_link
 from conal.report.exhibits import Exhibits, exhibited
-from conal.report.findings import Report, checked_report, origin_of, thumbnails
+from conal.report.findings import checked_report, damage_refused, origin_of, thumbnails
 from conal.report.section import (
     NONE,
     RESERVED,
     Panel,
+    Plain,
+    Report,
     all_findings,
     count,
     findings_registry,
@@ -37,7 +37,6 @@ from conal.report.section import (
     short,
 )
 from conal.report.sections.annotators import (
-    AnnotatorRow,
     mistakes_above,
     mostly_measured,
     shown_digits,
@@ -47,16 +46,14 @@ from conal.report.sections.annotators import (
 from conal.report.sections.model import aggregation_story, selection_story
 from conal.report.sections.plan import ON_PAGE
 from conal.report.sections.rates import measured_lead
-from conal.report.sections.tasks import TaskRow
 
 # The most important sentences of all findings.
 
 
 def headlines(report: Report) -> list[Markup]:
     """The headlines, most important first; findings without a headline are left out."""
-    sections = cast(dict[str, Any], report)
-    present = [finding for finding in all_findings() if finding.name in sections]
-    return [sentence for finding in present for sentence in finding.headlines(sections[finding.name], report)]
+    present = [finding for finding in all_findings() if finding.name in report]
+    return [sentence for finding in present for sentence in finding.headlines(report[finding.name], report)]
 
 
 MEASURE = {
@@ -131,9 +128,8 @@ def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
 
     ``content`` is what templates show beside the report.
     """
-    sections = cast(dict[str, Any], report)
-    names = [name for name in sections if name not in (*RESERVED, *IN_HEADER)]
-    made = {name: _part(name, sections[name], {"report": report, **content}) for name in names}
+    names = [name for name in report if name not in (*RESERVED, *IN_HEADER)]
+    made = {name: _part(name, report[name], {"report": report, **content}) for name in names}
     return [made[name] for name in names if name in FIRST], [made[name] for name in names if name not in FIRST]
 
 
@@ -243,20 +239,11 @@ def write_report(
     return path
 
 
-def render(document: Mapping[str, Any], exhibits: Exhibits | None = None) -> str:
+def render(document: Report, exhibits: Exhibits | None = None) -> str:
     """The whole page, from the content of ``report.json``. All names from users are escaped."""
     report = checked_report(document, REPORT)
-    with damage_refused():
+    with damage_refused(REPORT):
         return _rendered(report if exhibits is None else exhibited(report, exhibits))
-
-
-@contextmanager
-def damage_refused() -> Iterator[None]:
-    """Content of a report that does not fit together is an error of the file, whatever failed."""
-    try:
-        yield
-    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{REPORT}: is damaged ({error}); fit the model again") from error
 
 
 def _rendered(report: Report) -> str:
@@ -306,13 +293,13 @@ def _details(report: Report) -> dict[str, Any]:
     return {"classes": names, "rows": found, "doubtful": doubts}
 
 
-def _kept(report: Report) -> list[TaskRow]:
+def _kept(report: Report) -> list[Plain]:
     """Tasks on which the classifier contradicts the votes, and the label follows them; earlier reports list all."""
     found = report["tasks"]["disagreements"]["rows"] if "disagreements" in report["tasks"] else []
     return [row for row in found if row["label"] == row["majority_vote"]]
 
 
-def _doubts(person: AnnotatorRow) -> list[dict[str, Any]]:
+def _doubts(person: Plain) -> list[dict[str, Any]]:
     """An annotator's doubtful labels, as the pop-up shows them."""
     return [
         {

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 from markupsafe import Markup
@@ -18,7 +18,7 @@ from conal.io.results import ColumnKind
 
 if TYPE_CHECKING:
     from conal.report.evidence import Evidence
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 
 # Numbers and names as readers see them, in the sentences of findings and on the page.
@@ -202,14 +202,15 @@ def _is_single(value: Any) -> bool:
 
 Plain = dict[str, Any]
 """An object of ``report.json``; the finding that makes it says which keys it has."""
-Section = TypeVar("Section")
-F = TypeVar("F", bound="type[Finding[Any]]")
+Report = dict[str, Any]
+"""The content of ``report.json``: format, version, confidence, classes, and the sections by their names."""
+F = TypeVar("F", bound="type[Finding]")
 
 RESERVED = ("format", "format_version", "confidence", "classes", "pictures")
 """Keys of ``report.json`` that frame the sections."""
 
 
-class Finding(ABC, Generic[Section]):
+class Finding(ABC):
     """One kind of result about a crowd: a section of ``report.json``, and optionally a table, sentences and a panel.
 
     Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
@@ -231,18 +232,12 @@ class Finding(ABC, Generic[Section]):
     """Columns of the table that contain names ("task", "annotator", "class") or counts ("count"); a loaded model reads
     all other numbers as floats."""
 
-    @classmethod
-    def section_type(cls) -> Any:
-        """The declared type of the section: ``Section`` of ``Finding[Section]``."""
-        bases = getattr(cls, "__orig_bases__", ())
-        return next((get_args(base)[0] for base in bases if get_origin(base) is Finding), Any)
-
     def applies(self, evidence: Evidence) -> bool:
         """Whether there is anything to say."""
         return True
 
     @abstractmethod
-    def section(self, findings: Findings) -> Section:
+    def section(self, findings: Findings) -> Plain:
         """The section of ``report.json``, from the evidence, the intervals and other findings."""
 
     def columns(self, findings: Findings) -> pa.Table:
@@ -253,16 +248,16 @@ class Finding(ABC, Generic[Section]):
         """As :attr:`holds`, for tables whose columns depend on the names of the classes."""
         return self.holds
 
-    def headlines(self, section: Section, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Sentences for the top of the page. Put names into them by ``Markup(...).format``, which escapes them."""
         yield from ()
 
-    def panel(self, section: Section) -> Panel:
+    def panel(self, section: Plain) -> Panel:
         """What the page shows, for findings without a template of their own."""
         return panel_of(self.name, section, title=self.title, file=self.table)
 
 
-findings_registry: Registry[Finding[Any]] = Registry("finding", "conal.report.sections", makes_instances=True)
+findings_registry: Registry[Finding] = Registry("finding", "conal.report.sections", makes_instances=True)
 
 
 def register(name: str) -> Callable[[F], F]:
@@ -272,7 +267,7 @@ def register(name: str) -> Callable[[F], F]:
     return findings_registry.register(name)
 
 
-def all_findings() -> list[Finding[Any]]:
+def all_findings() -> list[Finding]:
     """Every registered finding, in the order of the report."""
     found = [findings_registry.get(name) for name in findings_registry.names()]
     return sorted(found, key=lambda finding: (finding.rank, finding.name))

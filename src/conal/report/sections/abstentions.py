@@ -11,16 +11,16 @@ from markupsafe import Markup
 from conal._arrays import FloatArray
 from conal.aggregation.base import abstention_rates
 from conal.report.evidence import Evidence, plain_names
-from conal.report.section import Finding, Plain, count, percent, register, short
+from conal.report.section import Finding, Plain, Report, count, percent, register, short
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 MAX_SHOWN = 300
 
 
 @register("refusals")
-class Refusals(Finding[Plain]):
+class Refusals(Finding):
     """How often annotators decline to answer, and on which classes; only where refused answers were listed.
 
     *RefusalRow*: An annotator who declined, and the class on whose tasks most often, with the rate there. Keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,13 @@ from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import name_column
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
-from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain, plain_names
+from conal.report.evidence import BELIEF, MEASURED, Evidence, plain, plain_names
 from conal.report.intervals import Estimate
-from conal.report.section import Finding, called, count, interval, percent, register, short
+from conal.report.section import Finding, Plain, Report, called, count, interval, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
-    from conal.report.sections.crowd import CrowdSection
+    from conal.report.findings import Findings
 
 MAX_SHOWN = 300
 """Annotators in the report."""
@@ -41,53 +40,25 @@ THIN = 3.0
 """Tasks of a class below which the page calls an annotator's row unreliable."""
 
 
-class DoubtfulLabel(TaskShown):
-    """A label that an annotator gave and that is probably wrong, and the label that is probably right."""
-
-    task: Any
-    given: Any
-    given_probability: float
-    label: Any
-    probability: float
-
-
-class AnnotatorRow(TypedDict):
-    """A row of ``annotators.csv``, and the annotator's matrix if the report has room for it."""
-
-    worker: Any
-    num_examples_labeled: int
-    annotator_quality: float | None
-    agreement_with_consensus: float | None
-    num_examples_refused: NotRequired[int]
-    common_noise_rate: NotRequired[float | None]
-    annotator_quality_low: float | None
-    annotator_quality_high: float | None
-    quality_basis: NotRequired[str | None]
-    worst_class: Any
-    co_direction: NotRequired[float | None]
-    expected_mistakes: float | None
-    labels_changed_without: NotRequired[int]
-    matrix: NotRequired[list[list[float]]]
-    classes_met: NotRequired[list[float]]
-    name: NotRequired[str]
-    doubtful: NotRequired[list[DoubtfulLabel]]
-
-
-class AnnotatorSection(TypedDict):
-    """How many annotators there are, and those with the most mistakes above the crowd's, reliable ones first.
-
-    ``hidden`` annotators have fewer labels than ``hide_below`` and are in no list, where names are hidden.
-    """
-
-    total: int
-    rows: list[AnnotatorRow]
-    hidden: NotRequired[int]
-    hide_below: NotRequired[int]
-
-
 @register("annotators")
-class Annotators(Finding[AnnotatorSection]):
-    """Quality, expected mistakes and matrices of the annotators."""
+class Annotators(Finding):
+    """Quality, expected mistakes and matrices of the annotators.
+
+    *DoubtfulLabel*: A label that an annotator gave and that is probably wrong, and the label that is probably right.
+    Keys: ``text`` (not always), ``link`` (not always), ``picture`` (not always), ``picture_link`` (not always),
+    ``task``, ``given``, ``given_probability``, ``label``, ``probability``.
+
+    *AnnotatorRow*: A row of ``annotators.csv``, and the annotator's matrix if the report has room for it. Keys:
+    ``worker``, ``num_examples_labeled``, ``annotator_quality``, ``agreement_with_consensus``,
+    ``num_examples_refused`` (not always), ``common_noise_rate`` (not always), ``annotator_quality_low``,
+    ``annotator_quality_high``, ``quality_basis`` (not always), ``worst_class``, ``co_direction`` (not always),
+    ``expected_mistakes``, ``labels_changed_without`` (not always), ``matrix`` (not always), ``classes_met`` (not
+    always), ``name`` (not always), ``doubtful`` (not always).
+
+    *AnnotatorSection*: How many annotators there are, and those with the most mistakes above the crowd's, reliable
+    ones first. ``hidden`` annotators have fewer labels than ``hide_below`` and are in no list, where names are
+    hidden. Keys: ``total``, ``rows``, ``hidden`` (not always), ``hide_below`` (not always).
+    """
 
     rank = 30
     title = "Annotators"
@@ -100,7 +71,7 @@ class Annotators(Finding[AnnotatorSection]):
         "labels_changed_without": "count",
     }
 
-    def section(self, findings: Findings) -> AnnotatorSection:
+    def section(self, findings: Findings) -> Plain:
         """The annotators with the most mistakes above the crowd's."""
         return annotator_findings(findings.evidence, findings.columns(self.name), findings.section("crowd"))
 
@@ -108,7 +79,7 @@ class Annotators(Finding[AnnotatorSection]):
         """One row per annotator."""
         return annotators_table(findings.evidence, findings.intervals.quality)
 
-    def headlines(self, section: AnnotatorSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Who is worse than the crowd."""
         known = [row for row in section["rows"] if row["annotator_quality"] is not None]
         if len(known) >= 2:
@@ -123,46 +94,46 @@ class Above(NamedTuple):
     high: float
 
 
-def usual_share(row: Mapping[str, Any], crowd: CrowdSection) -> float | None:
+def usual_share(row: Mapping[str, Any], crowd: Plain) -> float | None:
     """The crowd's share of right labels on the same basis as the annotator's: measured, or believed."""
     overall = crowd["expected_label_accuracy"]
     return overall if row.get("quality_basis") == MEASURED else crowd.get("believed_label_accuracy", overall)
 
 
-def mistakes_above(row: AnnotatorRow, crowd: CrowdSection) -> Above | None:
+def mistakes_above(row: Plain, crowd: Plain) -> Above | None:
     """Mistakes above the crowd's; None without an interval.
 
-    >>> above = mistakes_above({"num_examples_labeled": 100, "annotator_quality": 0.5,  # type: ignore[typeddict-item]
+    >>> above = mistakes_above({"num_examples_labeled": 100, "annotator_quality": 0.5,
     ...     "annotator_quality_low": 0.4, "annotator_quality_high": 0.6}, {"expected_label_accuracy": 0.75})
     >>> [round(each, 6) for each in above]
     [25.0, 15.0, 35.0]
     """
-    quality, low, high = (row[name] for name in _QUALITY)  # type: ignore[literal-required]
+    quality, low, high = (row[name] for name in _QUALITY)
     overall = usual_share(row, crowd)
     if overall is None or quality is None or low is None or high is None:
         return None
     return Above(*(row["num_examples_labeled"] * (overall - share) for share in (quality, high, low)))
 
 
-def worse_annotators(rows: list[AnnotatorRow], crowd: CrowdSection) -> list[AnnotatorRow]:
+def worse_annotators(rows: list[Plain], crowd: Plain) -> list[Plain]:
     """Those who reliably make more mistakes than the crowd, most above it first: the one list of the whole page."""
     above = [(mistakes_above(row, crowd), row) for row in rows]
     worse = [(found.value, row) for found, row in above if found is not None and found.low > 0]
     return [row for _, row in sorted(worse, key=lambda pair: -pair[0])]
 
 
-def shown_digits(worse: list[AnnotatorRow], crowd: CrowdSection) -> int:
+def shown_digits(worse: list[Plain], crowd: Plain) -> int:
     """Decimals that let readers see that each interval is below the crowd's share: one, where whole percents do not.
 
     >>> row = {"annotator_quality_high": 0.763}
-    >>> [shown_digits([row], {"expected_label_accuracy": usual}) for usual in (0.764, 0.8)]  # type: ignore
+    >>> [shown_digits([row], {"expected_label_accuracy": usual}) for usual in (0.764, 0.8)]
     [1, 0]
     """
     ends = [(row["annotator_quality_high"] or 0.0, usual_share(row, crowd) or 0.0) for row in worse]
     return int(any(math.ceil(round(100 * high, 6)) >= round(100 * usual) for high, usual in ends))
 
 
-def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
+def _worse_than(crowd: Plain, worse: list[Plain]) -> Markup:
     """Who is reliably worse than the crowd; many are counted."""
     if not worse:
         return Markup("No annotator is reliably worse than the crowd average.")
@@ -189,7 +160,7 @@ def _worse_than(crowd: CrowdSection, worse: list[AnnotatorRow]) -> Markup:
     )
 
 
-def _said_of(worse: list[AnnotatorRow]) -> str:
+def _said_of(worse: list[Plain]) -> str:
     """What their figures rest on, if that is not measured."""
     believed = sum(row.get("quality_basis") != MEASURED for row in worse)
     if not believed:
@@ -197,10 +168,10 @@ def _said_of(worse: list[AnnotatorRow]) -> str:
     return f", {'' if believed == len(worse) else 'partly '}as the model believes and {INDEPENDENT}"
 
 
-def mostly_measured(rows: list[AnnotatorRow]) -> bool:
+def mostly_measured(rows: list[Plain]) -> bool:
     """Whether most qualities were measured, so that the measured one of all labels is what to compare with."""
     known = [row for row in rows if row["annotator_quality"] is not None]
-    return 2 * sum(row.get("quality_basis") == MEASURED for row in known) > len(known)
+    return bool(2 * sum(row.get("quality_basis") == MEASURED for row in known) > len(known))
 
 
 def worst_classes(evidence: Evidence) -> IntArray:
@@ -268,7 +239,7 @@ def _rounded(table: pa.Table, evidence: Evidence) -> pa.Table:
     return table
 
 
-def annotator_findings(evidence: Evidence, table: pa.Table, crowd: CrowdSection) -> AnnotatorSection:
+def annotator_findings(evidence: Evidence, table: pa.Table, crowd: Plain) -> Plain:
     """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
     order = _worst_first(table, crowd)[:MAX_SHOWN]
@@ -282,13 +253,13 @@ def annotator_findings(evidence: Evidence, table: pa.Table, crowd: CrowdSection)
     if not evidence.privacy.hides_names:  # a list of somebody's tasks tells who it is
         for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
             row["doubtful"] = labels
-    found: AnnotatorSection = {"total": evidence.annotations.n_annotators, "rows": rows}
+    found: Plain = {"total": evidence.annotations.n_annotators, "rows": rows}
     if evidence.privacy.hides_names:
         found |= {"hidden": int((~evidence.visible_annotators).sum()), "hide_below": evidence.privacy.hide_below}
     return found
 
 
-def _worst_first(table: pa.Table, crowd: CrowdSection) -> IntArray:
+def _worst_first(table: pa.Table, crowd: Plain) -> IntArray:
     """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
     usual = [usual_share({"quality_basis": basis}, crowd) for basis in table["quality_basis"].to_pylist()]
     overall = np.array(usual, dtype=float)
@@ -305,7 +276,7 @@ def _matrix(evidence: Evidence, r: int, shown: IntArray) -> tuple[list[list[floa
     return evidence.privacy.shares(evidence.individual[r][np.ix_(shown, shown)]).tolist(), met.tolist()
 
 
-def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[DoubtfulLabel]]:
+def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[Plain]]:
     """The labels of each annotator that are most probably wrong, if they rather are than not."""
     crowd, right = evidence.annotations, evidence.expected_right
     doubted = np.flatnonzero(right < 0.5)
@@ -318,10 +289,10 @@ def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[DoubtfulLab
         yield [_doubtful_label(evidence, int(k), names) for k in some]
 
 
-def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> DoubtfulLabel:
+def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> Plain:
     crowd = evidence.annotations
     i = int(crowd.tasks[k])
-    found: DoubtfulLabel = {
+    found: Plain = {
         "task": plain_names(crowd.task_ids[i : i + 1])[0],
         "given": names[crowd.labels[k]],
         "given_probability": float(evidence.expected_right[k]),
@@ -333,6 +304,6 @@ def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> DoubtfulLab
     return found
 
 
-def _plain_row(row: dict[str, Any]) -> AnnotatorRow:
+def _plain_row(row: dict[str, Any]) -> Plain:
     """A row of the table as JSON values."""
-    return cast(AnnotatorRow, {name: None if value is None else plain(value) for name, value in row.items()})
+    return cast(Plain, {name: None if value is None else plain(value) for name, value in row.items()})

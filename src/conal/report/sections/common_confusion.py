@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,48 +14,33 @@ from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
 from conal.report.evidence import Evidence, plain_names
 from conal.report.intervals import Intervals
-from conal.report.section import Finding, count, interval, percent, register, short
+from conal.report.section import Finding, Plain, Report, count, interval, percent, register, short
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 MAX_PAIRS = 20
 MAX_CLASSES = 25
 """A larger matrix cannot be read; of more classes, those with the most mistakes are shown."""
 
 
-class ConfusedPair(TypedDict):
-    """A mistake: tasks of class ``true`` that were labelled ``observed``."""
-
-    true: Any
-    observed: Any
-    share: float
-    low: float
-    high: float
-    learned: float
-    expected_count: float
-    annotators_who_made_it: int
-    annotators_who_met_it: int
-
-
-class ConfusionSection(TypedDict):
-    """The common confusion as learned, for the classes that are shown, and the most frequent mistakes."""
-
-    classes_shown: list[int]
-    matrix: list[list[float]]
-    pairs: list[ConfusedPair]
-    meaning: NotRequired[str]
-
-
 @register("common_confusion")
-class CommonConfusion(Finding[ConfusionSection]):
-    """The common confusion of all annotators, and the most frequent mistakes."""
+class CommonConfusion(Finding):
+    """The common confusion of all annotators, and the most frequent mistakes.
+
+    *ConfusedPair*: A mistake: tasks of class ``true`` that were labelled ``observed``. Keys: ``true``, ``observed``,
+    ``share``, ``low``, ``high``, ``learned``, ``expected_count``, ``annotators_who_made_it``,
+    ``annotators_who_met_it``.
+
+    *ConfusionSection*: The common confusion as learned, for the classes that are shown, and the most frequent
+    mistakes. Keys: ``classes_shown``, ``matrix``, ``pairs``, ``meaning`` (not always).
+    """
 
     rank = 20
     title = "Common confusions"
     table = "common_confusion.csv"
 
-    def section(self, findings: Findings) -> ConfusionSection:
+    def section(self, findings: Findings) -> Plain:
         """The matrix and the pairs."""
         return confusion_findings(findings.evidence, findings.intervals)
 
@@ -69,7 +54,7 @@ class CommonConfusion(Finding[ConfusionSection]):
         """The first column contains names."""
         return {_true_column(classes): "class"}
 
-    def headlines(self, section: ConfusionSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """The most frequent mistake, unless the next steps name it."""
         first = next((pair for pair in section["pairs"] if pair["annotators_who_made_it"]), None)
         if first is not None and _is_advised(first, report):
@@ -91,7 +76,7 @@ class CommonConfusion(Finding[ConfusionSection]):
         )
 
 
-def _is_advised(pair: ConfusedPair, report: Report) -> bool:
+def _is_advised(pair: Plain, report: Report) -> bool:
     advised = report["next_steps"]["rewrite"] if "next_steps" in report else []
     return any({pair["true"], pair["observed"]} == {one["true"], one["observed"]} for one in advised)
 
@@ -124,7 +109,7 @@ def shown_classes(evidence: Evidence) -> IntArray:
     return np.sort(np.argsort(-(mistakes.sum(0) + mistakes.sum(1)), kind="stable")[:MAX_CLASSES])
 
 
-def confusion_findings(evidence: Evidence, found: Intervals) -> ConfusionSection:
+def confusion_findings(evidence: Evidence, found: Intervals) -> Plain:
     """The matrix as learned, for the classes that are shown, and the most frequent mistakes with their intervals."""
     shown = shown_classes(evidence)
     return {
@@ -135,13 +120,13 @@ def confusion_findings(evidence: Evidence, found: Intervals) -> ConfusionSection
     }
 
 
-def _pairs(evidence: Evidence, found: Intervals) -> list[ConfusedPair]:
+def _pairs(evidence: Evidence, found: Intervals) -> list[Plain]:
     """Largest shares first; only mistakes that are expected to have happened at least once."""
     (shares, low, high), counts = found.confusion, found.counts
     mistakes = np.where((counts >= 1) & ~np.eye(len(shares), dtype=bool), shares, 0.0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_PAIRS]
     names = plain_names(evidence.annotations.classes)
-    pairs: list[ConfusedPair] = []
+    pairs: list[Plain] = []
     for true, observed in (divmod(int(k), len(shares)) for k in order if mistakes.flat[k] > 0):
         made, met = evidence.expected_counts[:, true, observed], evidence.classes_met[:, true]
         pairs.append(

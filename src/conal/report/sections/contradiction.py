@@ -9,10 +9,10 @@ import numpy as np
 from markupsafe import Markup
 
 from conal.report.evidence import Evidence
-from conal.report.section import Finding, Plain, percent, register
+from conal.report.section import Finding, Plain, Report, percent, register
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 
 AGAINST_VOTES = 0.25
@@ -31,7 +31,7 @@ LEAST_TASKS = 100
 
 
 @register("contradiction")
-class Contradiction(Finding[Plain]):
+class Contradiction(Finding):
     """A warning; most crowds have no such section.
 
     *ContradictionSection*: On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -12,52 +12,32 @@ from conal.errors import InputError
 from conal.metrics import krippendorff_alpha
 from conal.report.evidence import BELIEF, MEASURED, Evidence
 from conal.report.intervals import CONFIDENCE
-from conal.report.section import Finding, count, percent, register
+from conal.report.section import Finding, Plain, Report, count, percent, register
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 MAX_FOR_ALPHA = 2_000_000
 """With more annotations than this, the agreement is not worth its bootstrap."""
 
 
-class Alpha(TypedDict):
-    """Krippendorff's alpha with its interval."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-class CrowdSection(TypedDict):
-    """Counts, and shares of right labels, of majority votes and of inferred labels.
-
-    ``basis`` says of each share whether it was measured by true labels or is the model's belief.
-    ``believed_label_accuracy`` is the belief where the first was measured, to compare annotators with who were not.
-    """
-
-    n_tasks: int
-    n_tasks_labelled: int
-    n_annotators: int
-    n_annotators_active: int
-    n_annotations: int
-    n_classes: int
-    expected_label_accuracy: float | None
-    expected_majority_accuracy: float | None
-    expected_inferred_accuracy: float | None
-    basis: NotRequired[dict[str, str]]
-    believed_label_accuracy: NotRequired[float]
-    n_majority_changed: int
-    krippendorff_alpha: Alpha | None
-
-
 @register("crowd")
-class Crowd(Finding[CrowdSection]):
-    """Counts, expected accuracies and agreement; the page shows the counts in its header."""
+class Crowd(Finding):
+    """Counts, expected accuracies and agreement; the page shows the counts in its header.
+
+    *Alpha*: Krippendorff's alpha with its interval. Keys: ``value``, ``low``, ``high``.
+
+    *CrowdSection*: Counts, and shares of right labels, of majority votes and of inferred labels. ``basis`` says of
+    each share whether it was measured by true labels or is the model's belief. ``believed_label_accuracy`` is the
+    belief where the first was measured, to compare annotators with who were not. Keys: ``n_tasks``,
+    ``n_tasks_labelled``, ``n_annotators``, ``n_annotators_active``, ``n_annotations``, ``n_classes``,
+    ``expected_label_accuracy``, ``expected_majority_accuracy``, ``expected_inferred_accuracy``, ``basis`` (not
+    always), ``believed_label_accuracy`` (not always), ``n_majority_changed``, ``krippendorff_alpha``.
+    """
 
     rank = 10
 
-    def section(self, findings: Findings) -> CrowdSection:
+    def section(self, findings: Findings) -> Plain:
         """Figures about all labels together."""
         evidence = findings.evidence
         crowd = evidence.annotations
@@ -72,14 +52,14 @@ class Crowd(Finding[CrowdSection]):
             "expected_majority_accuracy": float(q[rows, evidence.majority[voted]].mean()) if len(voted) else None,
             "expected_inferred_accuracy": float(q.max(1).mean()) if len(voted) else None,
         }
-        section: CrowdSection = {
+        section: Plain = {
             "n_tasks": crowd.n_tasks,
             "n_tasks_labelled": len(voted),
             "n_annotators": crowd.n_annotators,
             "n_annotators_active": int(np.count_nonzero(given)),
             "n_annotations": crowd.n_annotations,
             "n_classes": crowd.n_classes,
-            **shares,  # type: ignore[typeddict-item]
+            **shares,
             "basis": dict.fromkeys(shares, BELIEF),
             "n_majority_changed": int(changed.sum()),
             "krippendorff_alpha": _alpha(evidence, findings.seed),
@@ -89,11 +69,11 @@ class Crowd(Finding[CrowdSection]):
             found = (evidence.measured.crowd, evidence.measured.majority, evidence.measured.cleaned)
             for name, rate in zip(shares, found, strict=True):
                 if np.isfinite(rate.value):
-                    section[name] = rate.value  # type: ignore[literal-required]
+                    section[name] = rate.value
                     section["basis"][name] = MEASURED
         return section
 
-    def headlines(self, section: CrowdSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """How often the cleaned label differs from the majority vote."""
         changed = section["n_majority_changed"]
         if not section["n_tasks_labelled"]:
@@ -106,7 +86,7 @@ class Crowd(Finding[CrowdSection]):
             yield Markup("The cleaned label equals the majority vote on <b>every task</b>.")
 
 
-def _alpha(evidence: Evidence, seed: int) -> Alpha | None:
+def _alpha(evidence: Evidence, seed: int) -> Plain | None:
     """Agreement between annotators; None if no task has two labels, or if it is not defined for this crowd."""
     crowd = evidence.annotations
     if crowd.n_annotations > MAX_FOR_ALPHA or crowd.labels_per_task().max(initial=0) < 2:
@@ -116,4 +96,4 @@ def _alpha(evidence: Evidence, seed: int) -> Alpha | None:
         found = krippendorff_alpha(crowd, level, n_boot=200, confidence=CONFIDENCE, seed=seed)
     except InputError:
         return None
-    return cast(Alpha, found._asdict())
+    return found._asdict()

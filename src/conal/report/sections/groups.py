@@ -15,12 +15,12 @@ from conal.aggregation.group_confusion import Levels, levels_of
 from conal.data.encoding import encode
 from conal.report.evidence import Evidence, plain_names
 from conal.report.intervals import CONFIDENCE
-from conal.report.section import Finding, Plain, percent, register, short
+from conal.report.section import Finding, Plain, Report, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
 from conal.report.sections.replacement import people_among
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 MAX_GROUPS = 30
 MAX_PAIRS = 20
@@ -45,7 +45,7 @@ class Grouped(NamedTuple):
 
 
 @register("groups")
-class Groups(Finding[Plain]):
+class Groups(Finding):
     """Confusion of the crowd, of its groups and of their members, each drawn to the one above.
 
     The matrices are those of ``group-confusion`` for the labels that were inferred, whatever the method. A mistake is

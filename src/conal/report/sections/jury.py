@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 from conal._arrays import FloatArray, IntArray
 from conal.metrics.rates import Difference, paired_difference
 from conal.report.evidence import Evidence, Refit, plain, plain_names
-from conal.report.section import Finding, Plain, called, count, register, short
+from conal.report.section import Finding, Plain, Report, called, count, register, short
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 
 MIN_JUDGES, MAX_JUDGES = 3, 60
@@ -92,7 +92,7 @@ def is_jury(evidence: Evidence) -> bool:
 
 
 @register("jury")
-class Jury(Finding[Plain]):
+class Jury(Finding):
     """Who errs with whom in a small jury, and what each member adds.
 
     *JudgeRow*: What the labels would be without one annotator. ``changed`` labels differ. ``change`` is by how much

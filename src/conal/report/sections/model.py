@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from conal.data.scales import scale_options
 from conal.io.results import ColumnKind
 from conal.parameters import Parameter
 from conal.report.evidence import Evidence
-from conal.report.section import Finding, count, percent, register, short
+from conal.report.section import Finding, Plain, count, percent, register, short
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
@@ -23,45 +23,19 @@ if TYPE_CHECKING:
 # How the model was trained and selected, and how to reproduce it.
 
 
-class Metrics(TypedDict):
-    """Figures about the training; ``metrics.json`` contains them too."""
-
-    method: str
-    selection: str
-    best_epoch: int
-    best_score: float | None
-    epochs: int
-    epochs_planned: NotRequired[int]
-    seconds: float
-    restarts: int
-    lost_classes: list[Any]
-    n_tasks: int
-    n_annotators: int
-    n_annotations: int
-    n_tasks_labelled: int
-    n_tasks_trained_on: int
-    seed: int
-    ensemble: NotRequired[int]
-    best_epochs: NotRequired[list[int]]
-    n_true_labels: NotRequired[int]
-    true_labels_sha256: NotRequired[str]
-
-
-class ModelSection(TypedDict):
-    """Method, parameters and versions, the history of the training, and the command that fits such a model."""
-
-    method: str
-    separates_noise: bool
-    metrics: Metrics
-    history: list[dict[str, float]]
-    parameters: Mapping[str, Any]
-    versions: Mapping[str, str]
-    command: str
-
-
 @register("model")
-class Model(Finding[ModelSection]):
-    """How the model was trained; the last section of the report."""
+class Model(Finding):
+    """How the model was trained; the last section of the report.
+
+    *Metrics*: Figures about the training; ``metrics.json`` contains them too. Keys: ``method``, ``selection``,
+    ``best_epoch``, ``best_score``, ``epochs``, ``epochs_planned`` (not always), ``seconds``, ``restarts``,
+    ``lost_classes``, ``n_tasks``, ``n_annotators``, ``n_annotations``, ``n_tasks_labelled``, ``n_tasks_trained_on``,
+    ``seed``, ``ensemble`` (not always), ``best_epochs`` (not always), ``n_true_labels`` (not always),
+    ``true_labels_sha256`` (not always).
+
+    *ModelSection*: Method, parameters and versions, the history of the training, and the command that fits such a
+    model. Keys: ``method``, ``separates_noise``, ``metrics``, ``history``, ``parameters``, ``versions``, ``command``.
+    """
 
     rank = 1000
     title = "Training"
@@ -72,7 +46,7 @@ class Model(Finding[ModelSection]):
         """Only evidence of a trained model has this section."""
         return evidence.model is not None
 
-    def section(self, findings: Findings) -> ModelSection:
+    def section(self, findings: Findings) -> Plain:
         """The section of the model."""
         assert findings.evidence.model is not None  # noqa: S101 - it applies
         return findings.evidence.model
@@ -132,7 +106,7 @@ def plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def selection_story(model: ModelSection) -> list[str]:
+def selection_story(model: Plain) -> list[str]:
     """How the model was selected, and what that means for the figures on the page."""
     metrics = model["metrics"]
     lost = metrics.get("lost_classes") or []
@@ -170,7 +144,7 @@ def _measured(n_true_labels: int) -> str:
     return f"{given} supplied, trained on and taken as certain. {ESTIMATES}"
 
 
-def _selection(metrics: Metrics) -> str:
+def _selection(metrics: Plain) -> str:
     kept = f"Epoch {metrics['best_epoch']} of {metrics['epochs']} was kept"
     if metrics["selection"] == "validation_accuracy":
         return (
@@ -187,32 +161,21 @@ def _selection(metrics: Metrics) -> str:
     return f"{kept}, the last, as planned before training. Nothing was selected by results. {_unused(metrics)}"
 
 
-def _unused(metrics: Metrics) -> str:
+def _unused(metrics: Plain) -> str:
     return "No true label selected it." if metrics.get("n_true_labels") else "No true label was used."
 
 
 # How labels were inferred without a classifier, and how to reproduce it.
 
 
-class AggregationSection(TypedDict):
-    """Aggregator, parameters and versions, how it ended, and the command that gives the same labels.
-
-    ``converged`` and ``n_iter`` are None for aggregators that do not iterate.
-    """
-
-    method: str
-    separates_noise: bool
-    converged: bool | None
-    n_iter: int | None
-    n_true_labels: int
-    parameters: Mapping[str, Any]
-    versions: Mapping[str, str]
-    command: str
-
-
 @register("aggregation")
-class Aggregation(Finding[AggregationSection]):
-    """How the labels were inferred; the last section of a report about labels alone."""
+class Aggregation(Finding):
+    """How the labels were inferred; the last section of a report about labels alone.
+
+    *AggregationSection*: Aggregator, parameters and versions, how it ended, and the command that gives the same
+    labels. ``converged`` and ``n_iter`` are None for aggregators that do not iterate. Keys: ``method``,
+    ``separates_noise``, ``converged``, ``n_iter``, ``n_true_labels``, ``parameters``, ``versions``, ``command``.
+    """
 
     rank = 1000
     title = "Aggregation"
@@ -221,13 +184,13 @@ class Aggregation(Finding[AggregationSection]):
         """Only evidence of an aggregator has this section."""
         return evidence.aggregation is not None
 
-    def section(self, findings: Findings) -> AggregationSection:
+    def section(self, findings: Findings) -> Plain:
         """The section of the aggregator."""
         assert findings.evidence.aggregation is not None  # noqa: S101 - it applies
         return findings.evidence.aggregation
 
 
-def aggregation_story(section: AggregationSection) -> list[str]:
+def aggregation_story(section: Plain) -> list[str]:
     """How the labels were inferred, and what that means for the figures on the page."""
     known = section["n_true_labels"]
     given = count(known, "true label was", "true labels were")
@@ -240,7 +203,7 @@ def aggregation_story(section: AggregationSection) -> list[str]:
     ]
 
 
-def _ending(section: AggregationSection) -> str:
+def _ending(section: Plain) -> str:
     if section["converged"] is None:
         return ""
     iterations = count(section["n_iter"], "iteration", "iterations")

@@ -10,8 +10,8 @@ from scipy.special import bdtrc
 from conal._arrays import FloatArray
 from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
 from conal.report.section import Finding, Plain, register
-from conal.report.sections.annotators import AnnotatorRow, worse_annotators
-from conal.report.sections.common_confusion import ConfusedPair, slips_of
+from conal.report.sections.annotators import worse_annotators
+from conal.report.sections.common_confusion import slips_of
 
 if TYPE_CHECKING:
     from conal.report.findings import Findings
@@ -32,7 +32,7 @@ BULK = 0.8
 
 
 @register("next_steps")
-class NextSteps(Finding[Plain]):
+class NextSteps(Finding):
     """Advice from the numbers; the page shows it first.
 
     *Rewrite*: Two classes that many annotators confuse: ``true`` is labelled ``observed``. ``back_share`` is that of
@@ -72,7 +72,7 @@ class NextSteps(Finding[Plain]):
         }
 
 
-def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[ConfusedPair]) -> list[Plain]:
+def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[Plain]) -> list[Plain]:
     """The confusions that many annotators make, those with the most wrong labels first; each pair of classes once.
 
     Of two classes there are none: every mistake confuses them, so that nothing tells a confusion from slips.
@@ -118,7 +118,7 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
     return int((made >= least).sum()), float(expected.sum())
 
 
-def _people(findings: Findings, rows: list[AnnotatorRow], rewrite: list[Plain]) -> list[Plain]:
+def _people(findings: Findings, rows: list[Plain], rewrite: list[Plain]) -> list[Plain]:
     """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
     evidence, crowd = findings.evidence, findings.section("crowd")
     number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}

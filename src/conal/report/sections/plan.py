@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
-from conal.report.evidence import BELIEF, MEASURED, Evidence, TaskShown, plain_names
+from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
 from conal.report.section import Finding, Plain, register
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ GOAL = 0.95
 
 
 @register("plan")
-class Plan(Finding[Plain]):
+class Plan(Finding):
     """Accuracy against further labels, as planned.
 
     *PlanPoint*: The accuracy of all labels after so many more of the plan. Keys: ``labels``, ``accuracy``, ``low``,
@@ -83,37 +83,24 @@ ON_PAGE = 300
 """Suggestions on the page; the table has more."""
 
 
-class Suggestion(TaskShown):
-    """Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it.
-
-    The label is None where nothing is known about the task.
-    """
-
-    task: Any
-    worker: Any
-    expected_gain: float
-    label: Any
-    probability: float
-    name: NotRequired[str]
-
-
-class SuggestionSection(TypedDict):
-    """The whole queue, largest gain first."""
-
-    total: int
-    rows: list[Suggestion]
-
-
 @register("suggestions")
-class Suggestions(Finding[SuggestionSection]):
-    """The relabel queue."""
+class Suggestions(Finding):
+    """The relabel queue.
+
+    *Suggestion*: Ask ``worker`` about ``task``: how much that gains, and the label and its probability without it.
+    The label is None where nothing is known about the task. Keys: ``text`` (not always), ``link`` (not always),
+    ``picture`` (not always), ``picture_link`` (not always), ``task``, ``worker``, ``expected_gain``, ``label``,
+    ``probability``, ``name`` (not always).
+
+    *SuggestionSection*: The whole queue, largest gain first. Keys: ``total``, ``rows``.
+    """
 
     rank = 50
     title = "Relabel queue"
     table = "suggestions.csv"
     holds: ClassVar[Mapping[str, ColumnKind]] = {"task": "task", "worker": "annotator", "label": "class"}
 
-    def section(self, findings: Findings) -> SuggestionSection:
+    def section(self, findings: Findings) -> Plain:
         """The queue."""
         listed = findings.columns("annotators")["annotator_quality_low"]
         quality_low = np.full(findings.evidence.annotations.n_annotators, np.nan)
@@ -126,7 +113,7 @@ class Suggestions(Finding[SuggestionSection]):
         return suggestions_table(findings.section(self.name)["rows"], findings.evidence.annotations)
 
 
-def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]:
+def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Plain]:
     """The first answers of a plan, one for each task, by the annotator whose answer is worth most; largest gain first.
 
     Parameters
@@ -142,7 +129,7 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
     names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks]))
-    rows: list[Suggestion] = [
+    rows: list[Plain] = [
         {
             "task": ids[k],
             "worker": people[k],
@@ -158,7 +145,7 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Suggestion]
     return rows
 
 
-def suggestions_table(rows: list[Suggestion], crowd: Annotations) -> pa.Table:
+def suggestions_table(rows: list[Plain], crowd: Annotations) -> pa.Table:
     """The queue as a table, which may be empty."""
     return pa.table(
         {

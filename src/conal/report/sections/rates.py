@@ -18,7 +18,7 @@ MAX_ANNOTATORS = 50
 
 
 @register("gold_rates")
-class GoldRatesFinding(Finding[Plain]):
+class GoldRatesFinding(Finding):
     """Rates that were measured: predictions for all tasks, corrected where the truth is known.
 
     *RateFigure*: A share with its interval, and the number of random true labels that would give as narrow an

@@ -14,10 +14,10 @@ from conal.data.encoding import Names
 from conal.errors import InputError
 from conal.metrics.replacement import Replacement, replacement_test
 from conal.report.evidence import Evidence, plain
-from conal.report.section import Finding, Panel, Plain, percent, register, short
+from conal.report.section import Finding, Panel, Plain, Report, percent, register, short
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 PEOPLE = ("human", "humans", "people", "person", "persons")
 """Groups of people, in lower case; all other groups are models."""
@@ -26,7 +26,7 @@ HANDICAPS = {0.2: "experts", 0.15: "trained people", 0.1: "a crowd"}
 
 
 @register("replacement")
-class ReplacementFinding(Finding[Plain]):
+class ReplacementFinding(Finding):
     """Whether models agree with people as well as people agree with each other.
 
     *VerdictRow*: The verdict about one model. Keys: ``model``, ``winning_share``, ``advantage_share``, ``people``,

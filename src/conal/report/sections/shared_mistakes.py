@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from conal.metrics.shared_mistakes import Estimate
 from conal.report.evidence import MIN_TRUE_LABELS, Evidence, plain, plain_names
-from conal.report.section import Finding, Panel, Plain, register, short
+from conal.report.section import Finding, Panel, Plain, Report, register, short
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 FEWER = 0.95
 """The effective number is shown where its interval ends below this part of the number of labels."""
@@ -23,7 +23,7 @@ MAX_MEMBERS = 20
 
 
 @register("shared_mistakes")
-class SharedMistakes(Finding[Plain]):
+class SharedMistakes(Finding):
     """How far mistakes are shared. A sentence speaks only where the interval excludes that nothing is.
 
     *Figure*: A value with its interval, or the reason why there is none. Keys: ``value``, ``low``, ``high``,

@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from conal._arrays import BoolArray, IntArray
 from conal.report.evidence import Evidence, plain_names
-from conal.report.section import Finding, Panel, Plain, count, percent, register, short
+from conal.report.section import Finding, Panel, Plain, Report, count, percent, register, short
 from conal.report.sections.contradiction import contradiction
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 
 MAX_ROWS = 100
@@ -37,7 +37,7 @@ KINDS = {
 
 
 @register("suspicion")
-class Suspicion(Finding[Plain]):
+class Suspicion(Finding):
     """Careless and colluding annotators; there is no such section where nobody is striking.
 
     *EvidenceTask*: A task that shows it: the label that was given, and the one that the other labels speak for. Keys:

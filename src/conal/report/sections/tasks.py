@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,69 +12,38 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import name_column
 from conal.io.results import ColumnKind, label_table
-from conal.report.evidence import Evidence, TaskShown, entropy, plain_names
-from conal.report.section import Finding, count, register
+from conal.report.evidence import Evidence, entropy, plain_names
+from conal.report.section import Finding, Plain, Report, count, register
 
 if TYPE_CHECKING:
-    from conal.report.findings import Findings, Report
+    from conal.report.findings import Findings
 
 MAX_SHOWN = 300
 """Tasks in each list."""
 
 
-class TaskRow(TaskShown):
-    """Everything that the lists say about a task."""
-
-    task: Any
-    label: Any
-    probability: float
-    second_label: Any
-    second_probability: float
-    majority_vote: Any
-    majority_vote_probability: float | None
-    votes: list[list[Any]]
-    classifier_label: NotRequired[Any]
-    classifier_probability: NotRequired[float]
-    entropy: float
-
-
-class TaskList(TypedDict):
-    """How many tasks there are, and the first of them."""
-
-    total: int
-    rows: list[TaskRow]
-
-
-class Sides(TypedDict):
-    """How often the cleaned label follows each side where classifier and crowd disagree."""
-
-    classifier: int
-    crowd: int
-    neither: int
-
-
-class Disagreements(TaskList):
-    """Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the vote.
-
-    Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both. ``held_out``
-    says whether the classifier was not trained on the tasks that it predicts.
-    """
-
-    sides: Sides
-    held_out: NotRequired[bool]
-
-
-class TaskSection(TypedDict):
-    """The lists; the last one only where there is a classifier."""
-
-    likely_wrong: TaskList
-    ambiguous: TaskList
-    disagreements: NotRequired[Disagreements]
-
-
 @register("tasks")
-class Tasks(Finding[TaskSection]):
-    """The cleaned labels, and the tasks that most deserve a second look."""
+class Tasks(Finding):
+    """The cleaned labels, and the tasks that most deserve a second look.
+
+    *TaskRow*: Everything that the lists say about a task. Keys: ``text`` (not always), ``link`` (not always),
+    ``picture`` (not always), ``picture_link`` (not always), ``task``, ``label``, ``probability``, ``second_label``,
+    ``second_probability``, ``majority_vote``, ``majority_vote_probability``, ``votes``, ``classifier_label`` (not
+    always), ``classifier_probability`` (not always), ``entropy``.
+
+    *TaskList*: How many tasks there are, and the first of them. Keys: ``total``, ``rows``.
+
+    *Sides*: How often the cleaned label follows each side where classifier and crowd disagree. Keys: ``classifier``,
+    ``crowd``, ``neither``.
+
+    *Disagreements*: Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the
+    vote. Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both.
+    ``held_out`` says whether the classifier was not trained on the tasks that it predicts. Keys: ``total``, ``rows``,
+    ``sides``, ``held_out`` (not always).
+
+    *TaskSection*: The lists; the last one only where there is a classifier. Keys: ``likely_wrong``, ``ambiguous``,
+    ``disagreements`` (not always).
+    """
 
     rank = 40
     title = "Tasks"
@@ -92,7 +61,7 @@ class Tasks(Finding[TaskSection]):
         "true_label": "class",
     }
 
-    def section(self, findings: Findings) -> TaskSection:
+    def section(self, findings: Findings) -> Plain:
         """The lists of tasks."""
         return task_findings(findings.evidence)
 
@@ -100,7 +69,7 @@ class Tasks(Finding[TaskSection]):
         """One row per task."""
         return labels_table(findings.evidence)
 
-    def headlines(self, section: TaskSection, report: Report) -> Iterator[Markup]:
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """How often the classifier contradicts the crowd."""
         sides = section["disagreements"]["sides"] if "disagreements" in section else None
         if sides is not None and any(sides.values()):
@@ -164,7 +133,7 @@ def _contradiction(evidence: Evidence, classifier: FloatArray) -> FloatArray:
     return np.asarray(1 - np.einsum("nc,nc->n", evidence.votes, classifier) / given)
 
 
-def task_findings(evidence: Evidence) -> TaskSection:
+def task_findings(evidence: Evidence) -> Plain:
     """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
 
     Majority votes are likely wrong where no true label says so. Lists are sorted by small probabilities: one minus such
@@ -174,7 +143,7 @@ def task_findings(evidence: Evidence) -> TaskSection:
     wrong = np.flatnonzero(overruled if evidence.known is None else overruled & (evidence.known < 0))
     bits = entropy(evidence.posterior)
     unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
-    found: TaskSection = {
+    found: Plain = {
         "likely_wrong": _list(evidence, wrong, -_at(evidence.posterior, evidence.majority)),
         "ambiguous": _list(evidence, unclear, bits),
     }
@@ -183,7 +152,7 @@ def task_findings(evidence: Evidence) -> TaskSection:
     return found
 
 
-def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
+def _disagreements(evidence: Evidence, classifier: FloatArray) -> Plain:
     """Where the classifier contradicts the majority vote and the label follows the vote, its surest answers first."""
     said = classifier.argmax(1)
     apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
@@ -192,13 +161,13 @@ def _disagreements(evidence: Evidence, classifier: FloatArray) -> Disagreements:
     return {**found, "sides": _sides(evidence, apart, said), "held_out": evidence.held_out}
 
 
-def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> TaskList:
+def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> Plain:
     """The tasks with the highest scores first."""
     order = tasks[np.argsort(-score[tasks], kind="stable")]
     return {"total": len(tasks), "rows": [_row(evidence, int(i)) for i in order[:MAX_SHOWN]]}
 
 
-def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Sides:
+def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Plain:
     """Which side the inferred labels follow where classifier and crowd disagree."""
     label = evidence.inferred[apart]
     with_classifier, with_crowd = label == said[apart], label == evidence.majority[apart]
@@ -206,7 +175,7 @@ def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Sides:
     return {"classifier": int(with_classifier.sum()), "crowd": int(with_crowd.sum()), "neither": int(neither.sum())}
 
 
-def _row(evidence: Evidence, i: int) -> TaskRow:
+def _row(evidence: Evidence, i: int) -> Plain:
     """Everything that the lists say about a task."""
     crowd, q, first = evidence.annotations, evidence.posterior[i], int(evidence.inferred[i])
     names = crowd.classes
@@ -222,7 +191,7 @@ def _row(evidence: Evidence, i: int) -> TaskRow:
             names[[max(int(evidence.majority[i]), 0)]],
         )
     )
-    row: TaskRow = {
+    row: Plain = {
         "task": task,
         "label": label,
         "probability": float(q[first]),
