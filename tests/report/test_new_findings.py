@@ -19,7 +19,7 @@ from conal.report import section as base
 from conal.report.evidence import Evidence, plain_names
 from conal.report.findings import Findings
 from conal.report.page import render, write_report
-from conal.report.section import Finding, Plain, panel_of, register, Report
+from conal.report.section import Finding, Plain, Report, panel_of, register
 from helpers.models import model_section
 
 HOSTILE = '<img src=x onerror="alert(1)">'
