@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -240,18 +240,28 @@ def _launched(accelerator: str, precision: str, devices: int, num_nodes: int) ->
     return fabric
 
 
-def setup(fabric: OneCpu | Fabric, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-    """The module and its optimiser, wrapped for the fabric; as they are on one CPU.
+def setup(
+    fabric: OneCpu | Fabric, module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+) -> tuple[Any, list[Any]]:
+    """The module and its optimisers, wrapped for the fabric; as they are on one CPU.
 
     Gradients are averaged by DistributedDataParallel, but for long tables of annotators, of which every process has
-    other rows: these are left to the optimiser (:func:`gathered`).
+    other rows (:func:`average_tables`).
     """
     if isinstance(fabric, OneCpu):
-        return module, optimizer
+        return module, list(optimizers)
     lazy = [name for name, parameter in module.named_parameters() if is_lazy(parameter)]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, lazy)
-    wrapped, its_optimizer = fabric.setup(module, optimizer)
-    return wrapped, its_optimizer
+    wrapped, *its_optimizers = fabric.setup(module, *optimizers)
+    return wrapped, its_optimizers
+
+
+def average_tables(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace the sparse gradients of long tables by their means over the processes."""
+    for table in filter(is_lazy, parameters):
+        none = torch.empty(1, 0, dtype=torch.int64, device=table.device)  # this process may have no row of the batch
+        empty = torch.sparse_coo_tensor(none, table.new_empty(0, *table.shape[1:]), table.shape)
+        table.grad = gathered(empty if table.grad is None else table.grad)
 
 
 def gathered(gradient: Tensor) -> Tensor:

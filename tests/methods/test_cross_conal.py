@@ -357,11 +357,8 @@ def test_tensors_of_a_saved_model_keep_their_names() -> None:
     assert names == networks | noise | scaler | expert | others
 
 
-@pytest.mark.parametrize("stacked", [True, False])
-def test_new_names_of_classes_reach_networks_second_classifier_and_noise(stacked: bool) -> None:
+def test_new_names_of_classes_reach_networks_second_classifier_and_noise() -> None:
     method, batches = made(folds=3, second_classifier="lda")
-    if stacked:
-        method.merge_networks(torch.zeros(2, D))
     method.begin(batches.labelled_in_order())
     x = torch.randn(7, D)
     before = method.class_logits(x), method.posterior.clone(), *(each.clone() for each in method.confusion())
@@ -375,10 +372,6 @@ def test_new_names_of_classes_reach_networks_second_classifier_and_noise(stacked
     torch.testing.assert_close(method.posterior, posterior[:, order])
     torch.testing.assert_close(method.confusion()[0], pi_g[order])
     torch.testing.assert_close(method.confusion()[1], pi_r[:, order])
-    if stacked:
-        assert method.stacked is not None
-        biases = [weight for name, weight in method.backbone.named_parameters() if name.endswith("bias")]
-        torch.testing.assert_close(method.stacked.parameters[-1].detach()[0], biases[-1].detach())
 
 
 def test_true_labels_name_classes_that_networks_tell_apart() -> None:

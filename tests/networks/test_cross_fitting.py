@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from conal.networks import MLP
 from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba
 
 N, D, C, K = 20, 4, 3, 3
@@ -58,6 +59,27 @@ def test_a_network_left_without_instances_has_zero_gradients(networks: list[Reco
     gradients = [network.weight.grad for network in networks]
     assert [gradient is not None and bool(gradient.any()) for gradient in gradients] == [True, False, True]
     assert gradients[1] is not None
+
+
+def test_networks_of_conal_share_the_dropout_of_their_inputs_and_no_other() -> None:
+    networks = [MLP(D, C, dropout=0.5, input_dropout=0.5) for _ in range(K)]
+    with torch.no_grad():
+        for network in networks[1:]:
+            network.load_state_dict(networks[0].state_dict())
+    given: list[list[Tensor]] = [[] for _ in networks]
+    for network, own in zip(networks, given, strict=True):
+        for layer in network:
+            if isinstance(layer, nn.Linear):
+                layer.register_forward_hook(lambda _layer, args, _out, own=own: own.append(args[0]))
+    x, fold = torch.ones(N, D), torch.arange(N) % K
+    cross_fitted_loss(networks, x, torch.rand(N, C), fold, weight=1.0)
+    first, second = ([torch.full((N, own[level].shape[1]), -1.0) for own in given] for level in range(2))
+    for k, own in enumerate(given):
+        first[k][fold != k], second[k][fold != k] = own
+    both = fold == 2  # what networks 0 and 1 see
+    assert torch.equal(first[0][both], first[1][both])
+    assert set(first[0][both].unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(second[0][both], second[1][both])
 
 
 def test_probabilities_are_averaged(networks: list[Recorder]) -> None:

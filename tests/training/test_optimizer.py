@@ -1,125 +1,106 @@
-"""Lazy Adam against Adam row by row."""
+"""The optimisers: which parameters go where, weight decay in closed form, checkpoints, and no compiler."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import conal
+from conal.methods.base import CrowdMethod, Problem, methods
+from conal.networks import MLP
 from conal.networks.noise_layers import take_rows
-from conal.training.checkpoint import optimizer_tensors, restore_optimizer
-from conal.training.optimizer import LazyAdam
+from conal.training.optimizer import SparseAdam, make_optimizers, optimizer_tensors, restore_optimizer
 
-R, C = 1500, 3
-LR = 0.02
+D, C, LR, DECAY = 4, 3, 0.02, 0.3
 
 
-def slow_adam(start: Tensor, batches: list[Tensor], gradients: list[Tensor]) -> Tensor:
-    """The update rule written out: every row has a clock of its own, which the batches without it do not move."""
-    table = start.clone().double()
-    m, v, t = torch.zeros_like(table), torch.zeros_like(table), np.zeros(R)
-    for rows, gradient in zip(batches, gradients, strict=True):
-        for row, g in zip(rows.tolist(), gradient.double(), strict=True):
-            t[row] += 1
-            m[row] = 0.9 * m[row] + 0.1 * g
-            v[row] = 0.999 * v[row] + 0.001 * g * g
-            step = (m[row] / (1 - 0.9 ** t[row])) / ((v[row] / (1 - 0.999 ** t[row])).sqrt() + 1e-8)
-            table[row] -= LR * step
-    return table
+def method_of(name: str, n_annotators: int) -> CrowdMethod:
+    problem = Problem((D,), C, n_annotators, 50, torch.ones(n_annotators, dtype=torch.int64))
+    return methods.get(name)(problem, MLP(D, C, hidden=(6,)))
 
 
-def batches_of_rows(seed: int = 0) -> list[Tensor]:
-    rng = np.random.default_rng(seed)
-    return [torch.from_numpy(np.sort(rng.choice(40, size=12, replace=False))) for _ in range(30)]
+@pytest.mark.parametrize("name", ["conal", "xconal", "dl-cl", "doctor-net", "aggnet"])
+def test_one_step_without_gradients_shrinks_the_weights_of_networks_alone(name: str) -> None:
+    method = method_of(name, 20)
+    before = {key: value.detach().clone() for key, value in method.named_parameters()}
+    (optimizer,) = make_optimizers(method, LR, DECAY)
+    for parameter in method.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for key, value in method.named_parameters():
+        is_network = key.startswith(("backbone.", "others.")) and value.dim() > 1
+        factor = 1 - LR * DECAY if is_network else 1
+        torch.testing.assert_close(value.detach(), before[key] * factor, rtol=1e-6, atol=0, msg=key)
 
 
-def train(start: Tensor, batches: list[Tensor], gradients: list[Tensor], at: int | None = None) -> Tensor:
-    """Steps whose gradients are given; with ``at``, a new optimiser goes on from the state of the old one there."""
-    table = torch.nn.Parameter(start.clone())
-    optimizer = LazyAdam([table], lr=LR, fused=True)
-    for number, (rows, gradient) in enumerate(zip(batches, gradients, strict=True)):
-        if number == at:
-            kept = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer).items()}
-            optimizer = LazyAdam([table], lr=LR, fused=True)
-            restore_optimizer(optimizer, kept)
-        optimizer.zero_grad()
-        (take_rows(table, rows) * gradient).sum().backward()
-        optimizer.step()
-    return table.detach()
-
-
-@pytest.mark.parametrize("at", [None, 11])
-def test_rows_follow_adam_on_the_batches_they_are_in(at: int | None) -> None:
-    torch.manual_seed(1)
-    start, batches = torch.randn(R, C, C), batches_of_rows()
-    gradients = [torch.randn(len(rows), C, C) for rows in batches]
-    found = train(start, batches, gradients, at)
-    torch.testing.assert_close(found.double(), slow_adam(start, batches, gradients), rtol=0, atol=5e-6)
-    untouched = sorted(set(range(R)) - set(torch.cat(batches).tolist()))
-    assert torch.equal(found[untouched], start[untouched])
-
-
-def test_where_every_batch_has_every_row_it_is_adam() -> None:
-    torch.manual_seed(2)
-    start, everyone = torch.randn(R, C, C), torch.arange(R)
-    gradients = [torch.randn(R, C, C) for _ in range(10)]
-    found = train(start, [everyone] * 10, gradients)
-    usual = torch.nn.Parameter(start.clone())
-    adam = torch.optim.Adam([usual], lr=LR)
-    for gradient in gradients:
-        usual.grad = gradient.clone()
-        adam.step()
-    torch.testing.assert_close(found, usual.detach(), rtol=0, atol=2e-6)
-
-
-def test_dense_parameters_beside_a_table() -> None:
-    torch.manual_seed(3)
-    table, weight = torch.nn.Parameter(torch.zeros(R, 2)), torch.nn.Parameter(torch.randn(2))
-    usual = torch.nn.Parameter(weight.detach().clone())
-    optimizer, adam = LazyAdam([table, weight], lr=LR, fused=True), torch.optim.Adam([usual], lr=LR)
-    for _ in range(5):
-        for parameter, other in ((weight, optimizer), (usual, adam)):
-            other.zero_grad()
-            (take_rows(table.detach(), torch.tensor([3])).sum() + parameter.square().sum()).backward()
-        (take_rows(table, torch.tensor([3, 9]))).sum().backward()
+def test_no_weight_decay_is_adam() -> None:
+    torch.manual_seed(0)
+    method = method_of("conal", 20)
+    twins = [torch.nn.Parameter(each.detach().clone()) for each in method.parameters()]
+    (optimizer,) = make_optimizers(method, LR)
+    adam = torch.optim.Adam(twins, lr=LR)
+    for _ in range(3):
+        for parameter, twin in zip(method.parameters(), twins, strict=True):
+            parameter.grad = twin.grad = torch.randn_like(parameter)
         optimizer.step()
         adam.step()
-    torch.testing.assert_close(weight, usual)
-    assert table.grad is not None
-    assert table.grad.is_sparse
-    assert torch.count_nonzero(table.detach().sum(1)) == 2
+    for parameter, twin in zip(method.parameters(), twins, strict=True):
+        torch.testing.assert_close(parameter, twin)
 
 
-def test_a_closure_is_called() -> None:
-    weight = torch.nn.Parameter(torch.ones(1))
-    optimizer = LazyAdam([weight], lr=LR)
+def test_a_fit_with_weight_decay_has_smaller_weights() -> None:
+    data = conal.datasets.synthetic(n_train=200, n_classes=3, seed=1)
+    norms = []
+    for decay in (0.0, 3.0):
+        clf = conal.CoNAL(epochs=30, weight_decay=decay, verbose=False).fit(data.x, data.annotations)
+        norms.append(float(next(clf.model_.backbone.parameters()).detach().norm()))
+    assert norms[1] < 0.8 * norms[0]
 
-    def closure() -> Any:
-        optimizer.zero_grad()
-        loss = weight.square().sum()
-        loss.backward()
-        return loss.detach()
 
-    assert float(optimizer.step(closure)) == 1.0
-    assert float(weight.detach()) < 1
+def test_long_tables_of_annotators_have_an_optimiser_of_their_own() -> None:
+    assert len(make_optimizers(method_of("conal", 1000), LR)) == 1
+    method = method_of("conal", 1500)
+    networks, tables = make_optimizers(method, LR, DECAY)
+    assert isinstance(tables, SparseAdam)
+    counts = [sum(len(group["params"]) for group in each.param_groups) for each in (networks, tables)]
+    assert counts == [len(list(method.parameters())) - 2, 2]
+
+
+def steps(table: Tensor, optimizer: torch.optim.Optimizer, first: int, last: int) -> None:
+    for step in range(first, last):
+        table.grad = None
+        rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(step))[:12].sort().values
+        (take_rows(table, rows) * (rows[:, None] + 1)).sum().backward()
+        optimizer.step()
+
+
+def test_the_optimiser_of_tables_goes_on_from_a_checkpoint() -> None:
+    straight = torch.nn.Parameter(torch.zeros(1500, C))
+    optimizer = SparseAdam([straight], lr=LR)
+    steps(straight, optimizer, 0, 4)
+    kept, resumed = optimizer_tensors(optimizer), torch.nn.Parameter(straight.detach().clone())
+    again = SparseAdam([resumed], lr=LR)
+    restore_optimizer(again, {name: tensor.clone() for name, tensor in kept.items()})
+    steps(straight, optimizer, 4, 9)
+    steps(resumed, again, 4, 9)
+    assert torch.equal(resumed, straight)
 
 
 def test_steps_and_checkpoints_do_not_import_the_compiler() -> None:
     code = """
 import sys, torch
-from conal.training.checkpoint import optimizer_tensors
-from conal.training.optimizer import LazyAdam
-layer = torch.nn.Linear(2, 1)
-optimizer = LazyAdam(layer.parameters(), lr=0.1)
-optimizer.zero_grad()
+from conal.training.optimizer import AdamW, SparseAdam, optimizer_tensors
+layer, table = torch.nn.Linear(2, 1), torch.nn.Parameter(torch.zeros(2, 1))
+table.grad = torch.ones(2, 1).to_sparse(1)
+both = AdamW(layer.parameters(), lr=0.1), SparseAdam([table], lr=0.1)
 layer(torch.ones(1, 2)).sum().backward()
-optimizer.step()
-assert len(optimizer_tensors(optimizer)) == 6
+for optimizer in both:
+    optimizer.step()
+assert [len(optimizer_tensors(optimizer)) for optimizer in both] == [6, 3]
 assert "torch._dynamo" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

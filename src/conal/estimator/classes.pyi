@@ -33,6 +33,7 @@ class CoNAL(CrowdClassifier):
     encoder: str | None
     verbose: bool
     lr: float
+    weight_decay: float
     epochs: int | Literal["auto"]
     batch_size: int
     warmup_epochs: int | Literal["auto"]
@@ -69,6 +70,7 @@ class CoNAL(CrowdClassifier):
         encoder: str | None = None,
         verbose: bool = True,
         lr: float = 0.01,
+        weight_decay: float = 0.0,
         epochs: int | Literal["auto"] = "auto",
         batch_size: int = 256,
         warmup_epochs: int | Literal["auto"] = "auto",
@@ -108,6 +110,7 @@ class CrossCoNAL(CrowdClassifier):
     encoder: str | None
     verbose: bool
     lr: float
+    weight_decay: float
     epochs: int | Literal["auto"]
     batch_size: int
     warmup_epochs: int | Literal["auto"]
@@ -147,6 +150,7 @@ class CrossCoNAL(CrowdClassifier):
         encoder: str | None = None,
         verbose: bool = True,
         lr: float = 0.005,
+        weight_decay: float = 0.0,
         epochs: int | Literal["auto"] = "auto",
         batch_size: int = 256,
         warmup_epochs: int | Literal["auto"] = "auto",

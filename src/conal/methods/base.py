@@ -261,13 +261,6 @@ class CrowdMethod(nn.Module):
         """The objective on one batch of scaled features: a mean over its annotations, or over its tasks."""
         raise NotImplementedError
 
-    def merge_networks(self, example: Tensor) -> None:
-        """Called before training on one CPU, with a few scaled instances: several networks may be computed as one."""
-
-    def learned_parameters(self) -> list[nn.Parameter]:
-        """What the optimiser changes."""
-        return [parameter for parameter in self.parameters() if parameter.requires_grad]
-
     def prepare(self, annotations: Annotations) -> None:
         """Called once before training with the training annotations; two-stage methods aggregate here."""
 

@@ -26,14 +26,11 @@ from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 from conal.networks.backbones import fresh_copy, reorder_outputs
 from conal.networks.cross_fitting import (
     Network,
-    StackedNetworks,
     WeightAverage,
     cross_fitted_loss,
     fit_temperature,
     held_out_log_proba,
     mean_log_proba,
-    stack,
-    stacked_loss,
 )
 from conal.networks.second_classifier import GaussianExpert, MixtureOfExperts, mixture_weights
 from conal.parameters import either, flag, number, one_of, parameter, share, whole
@@ -186,7 +183,6 @@ class CrossCoNALMethod(EMMethod):
         sizes = problem.shape[0] if len(problem.shape) == 1 else 0, problem.n_classes
         has_expert = self.second_classifier == "lda" and sizes[0] > 0
         self.gaussian = GaussianExpert(*sizes, self.n_folds) if has_expert else None
-        self.stacked: StackedNetworks | None = None
         epochs = planned_epochs(self.epochs, problem.n_tasks)
         self.due = due_epochs(epochs, self.start, planned_rounds(self.rounds, self.epochs, epochs))
         self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
@@ -238,27 +234,10 @@ class CrossCoNALMethod(EMMethod):
         """Those of all networks, and of their averages."""
         return {name for name in self.state_dict() if name.startswith(("backbone.", "others.", "averages.networks."))}
 
-    def merge_networks(self, example: Tensor) -> None:
-        """Train the networks as one, where they can be."""
-        self.stacked = stack(self.backbones, example)
-        if self.stacked is not None:
-            self.averages.follow(self.stacked)
-
-    def learned_parameters(self) -> list[nn.Parameter]:
-        """The stacked weights, if there are, in place of those that are views of them."""
-        learned = super().learned_parameters()
-        if self.stacked is None:
-            return learned
-        views = {id(weight) for network in self.backbones for weight in network.parameters()}
-        stacked = [weight for weight in self.stacked.parameters if weight.requires_grad]
-        return stacked + [weight for weight in learned if id(weight) not in views]
-
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
         weight = batch.instance_weight * self.n_folds / (self.n_folds - 1)  # one over what a network sees of a batch
-        if self.stacked is not None:
-            return stacked_loss(self.stacked, batch.x, target, fold, weight)
         return cross_fitted_loss(self.backbones, batch.x, target, fold, weight)
 
     def end_step(self) -> None:

@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -13,21 +14,14 @@ from torch import Tensor, nn
 from conal.errors import InputError
 from conal.networks.draws import current_generator, drawing_from
 
-# Dropout that takes a fifth of the time on a CPU, by drawing fewer random bits.
-
-LEVELS = 2**16
-
 
 class Dropout(nn.Dropout):
-    """:class:`torch.nn.Dropout` with 16 random bits per unit instead of a double-precision number.
-
-    On a CPU, drawing the numbers takes longer than everything else that dropout does. Sixteen bits give the probability
-    in steps of 1/65,536, and what is kept is scaled by the probability that was used, so that means stay exact.
+    """:class:`torch.nn.Dropout` by 16 random bits per unit, from the generator of this training.
 
     Parameters
     ----------
     p : float
-        Probability of dropping a unit.
+        Probability of dropping a unit, in steps of 1/65,536.
 
     Examples
     --------
@@ -35,27 +29,19 @@ class Dropout(nn.Dropout):
     [0.0, 2.0]
     """
 
+    # Torch's takes no generator, without which fits in several threads would disturb each other; and it takes five
+    # times as long on a CPU (`make bench-components`).
+
     def forward(self, x: Tensor) -> Tensor:
         """Zeros and scaled values in training, x itself otherwise."""
-        if not self.training or _dropped(self.p) == 0:
+        if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu" or not x.is_floating_point():
+        if x.device.type != "cpu":
             return nn.functional.dropout(x, self.p)
-        return x * draw_kept(x.new_empty(x.shape), self.p)
-
-
-def draw_kept(kept: Tensor, p: float) -> Tensor:
-    """Fill a tensor with zeros, of probability p, and otherwise with the factor that keeps the mean."""
-    dropped, n = _dropped(p), kept.numel()
-    bits = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None, generator=current_generator())
-    chance = bits.view(torch.int16)[:n].view(kept.shape)  # four numbers of 16 bits in each
-    torch.ge(chance, dropped - LEVELS // 2, out=kept)  # ones and zeros, in one pass
-    return kept.mul_(LEVELS / (LEVELS - dropped))
-
-
-def _dropped(p: float) -> int:
-    """Of the levels, how many are dropped."""
-    return min(round(p * LEVELS), LEVELS - 1)
+        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=current_generator())
+        chance = bits.view(torch.int16)[: x.numel()].view(x.shape)  # four numbers in each
+        kept = torch.ge(chance, int(self.p * 2**16) - 2**15, out=torch.empty_like(x, requires_grad=False))
+        return x * kept.mul_(1 / (1 - self.p))
 
 
 # Classifiers from features to class logits: an MLP, a linear layer, VGG-16, or any module that the user supplies.
@@ -106,6 +92,17 @@ class MLP(nn.Sequential):
             width = units
         layers.append(nn.Linear(width, n_classes))
         super().__init__(*layers)
+
+    def input(self, x: Tensor) -> Tensor:
+        """The flattened features, some of them dropped while training; several networks can share them."""
+        dropped: Tensor = self[0](x)
+        return dropped
+
+    def after_input(self, x: Tensor) -> Tensor:
+        """(N, C) class logits from what :meth:`input` gives."""
+        for layer in islice(self, 1, None):
+            x = layer(x)
+        return x
 
 
 @torch.no_grad()

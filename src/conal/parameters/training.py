@@ -150,6 +150,12 @@ class Settings(Parameterised):
         help="Learning rate of Adam. With epochs='auto' and more than 50,000 labelled tasks, N of them, it is "
         "multiplied by sqrt(50,000 / N).",
     )
+    weight_decay: float = parameter(
+        default=0.0,
+        must_be=number(at_least=0),
+        help="Weight decay, decoupled as in AdamW, of the weights of networks; biases, noise layers and embeddings of "
+        "annotators are exempt.",
+    )
     epochs: int | Literal["auto"] = parameter(
         default="auto",
         must_be=either(whole(1), one_of("auto")),

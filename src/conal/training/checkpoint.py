@@ -185,21 +185,6 @@ def _digest(tensors: Mapping[str, Tensor], values: str) -> str:
     return digest.hexdigest()
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state as named tensors: ``<parameter number>/<moment>``."""
-    state = optimizer.state_dict()["state"]
-    return {f"{k}/{name}": value for k, moments in state.items() for name, value in moments.items()}
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore :func:`optimizer_tensors`."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        k, moment = name.split("/")
-        state.setdefault(int(k), {})[moment] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
 def generator_state(rng: np.random.Generator) -> dict[str, Any]:
     """A NumPy generator's state as plain values."""
     return dict(rng.bit_generator.state)

@@ -21,7 +21,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from conal._progress import Progress
 from conal._system import peak_memory
 from conal.aggregation import counts as votes
-from conal.distributed import OneCpu, gathered, guarded, make_fabric, setup
+from conal.distributed import OneCpu, average_tables, guarded, make_fabric, setup
 from conal.errors import DivergenceError, EarlyEpochWarning, InputError, VanishedClassWarning, examples, warn
 from conal.methods.base import Batch, CrowdMethod
 from conal.networks.draws import drawing_from, restored_global_state
@@ -32,11 +32,9 @@ from conal.training.checkpoint import (
     State,
     WarmStart,
     generator_state,
-    optimizer_tensors,
     restore_generator,
-    restore_optimizer,
 )
-from conal.training.optimizer import LazyAdam
+from conal.training.optimizer import make_optimizers, optimizer_tensors, restore_optimizer
 from conal.training.selection import GoldAccuracy, Selection, class_logits, estimate_confusion, predict_proba, to_device
 
 if TYPE_CHECKING:
@@ -335,7 +333,7 @@ class _Trainer:
         self.plan = plan(self.settings, len(self.data.labelled))
         self.is_several = self.fabric.world_size > 1
         self.module: nn.Module
-        self.optimizer: Any
+        self.optimizers: list[Any]
 
     def fit(self) -> TrainingResult:
         if not self._resume():
@@ -364,8 +362,9 @@ class _Trainer:
             self.draws.seed(_seed(self.settings.seed, self.restarts, self.epoch, self.fabric.global_rank))
         for batch in self.data.shuffled(self.rng, self.fabric.global_rank, self.fabric.world_size):
             total += self.train_step(batch) * (1 / batch.label_weight)
-            lr = float(self.scheduler.get_last_lr()[0])
-            self.scheduler.step()
+            lr = float(self.schedulers[0].get_last_lr()[0])
+            for scheduler in self.schedulers:
+                scheduler.step()
         self.epoch += 1
         loss = float(self._over_all(total)) / self.data.annotations.n_annotations
         if not np.isfinite(loss):
@@ -390,9 +389,13 @@ class _Trainer:
     def train_step(self, batch: Batch) -> Tensor:
         # Scaled before Fabric sees the features: in mixed precision it makes halves of what a module gets.
         loss: Tensor = self.module(self.method.scaled(to_device(batch, self.fabric.device)))
-        self.optimizer.zero_grad()
+        for parameter in self.learned:
+            parameter.grad = None
         self.fabric.backward(loss)
-        self.optimizer.step()
+        if self.is_several:
+            average_tables(self.learned)
+        for optimizer in self.optimizers:
+            optimizer.step()
         self.method.end_step()
         return loss.detach()
 
@@ -456,12 +459,11 @@ class _Trainer:
             self.method.prepare(self.data.annotations)
             if self.warm is not None:
                 self.warm.load(self.method, self.data.annotations)
-            if isinstance(self.fabric, OneCpu):
-                self.method.merge_networks(self.method.scaler(self.data.cut(self.data.labelled[:2]).x))
-            optimizer = LazyAdam(self.method.learned_parameters(), lr=self.settings.lr, fused=True)
-            self.scheduler = make_scheduler(optimizer, self.settings.lr, self.plan, self.data.n_batches, self.epoch)
-            optimizer.gather = gathered if self.is_several else None
-            self.module, self.optimizer = setup(self.fabric, self.method, optimizer)
+            lr, n_batches = self.settings.lr, self.data.n_batches
+            optimizers = make_optimizers(self.method, lr, self.settings.weight_decay)
+            self.schedulers = [make_scheduler(each, lr, self.plan, n_batches, self.epoch) for each in optimizers]
+            self.module, self.optimizers = setup(self.fabric, self.method, optimizers)
+            self.learned = [each for each in self.method.parameters() if each.requires_grad]
 
     def _check_device(self) -> None:
         if self.is_several and not self.method.divisible:
@@ -481,7 +483,7 @@ class _Trainer:
             "working": self.method.working_state(),
             "best": self.best,
             "best_working": self.best_working,
-            "optimizer": optimizer_tensors(self.optimizer),
+            **{f"optimizer{k}": optimizer_tensors(each) for k, each in enumerate(self.optimizers)},
             "random": self.draws.state(),
         }
         if self.fabric.device.type == "cuda":
@@ -512,7 +514,8 @@ class _Trainer:
         self._load_best()  # an unusable best epoch is told of now, and not at the end of training
         self.method.load_state_dict(state.group("method"))
         self.method.restore_working_state(state.group("working"))
-        restore_optimizer(self.optimizer, state.group("optimizer"))
+        for k, optimizer in enumerate(self.optimizers):
+            restore_optimizer(optimizer, state.group(f"optimizer{k}"))
         random = state.group("random")
         self.draws.restore(random)
         if "cuda" in random:
