@@ -115,6 +115,23 @@ def test_a_plan_is_for_an_expert_or_for_the_crowd(conal: Run, model: Path, tmp_p
     assert not out.exists()
 
 
+def test_a_saved_aggregator_can_be_planned_for(conal: Run, tmp_path: Path) -> None:
+    labels, saved, out = tmp_path / "labels.csv", tmp_path / "saved", tmp_path / "plan.csv"
+    given = [(t, w, "ab"[(t + (w == t % 5)) % 2]) for t in range(30) for w in range(5) if (t + w) % 2]
+    labels.write_text("task,worker,label\n" + "".join(f"t{t},w{w},{label}\n" for t, w, label in given))
+    assert conal("aggregate", labels, "--out", tmp_path / "clean.csv", "--save", saved).code == 0
+    assert conal("plan", saved, "--experts", 4, "--out", out, "--json").json()["n_tasks"] == 4
+    rows = pv.read_csv(out).to_pylist()
+    assert len({row["task"] for row in rows}) == 4
+    assert {row["ask"] for row in rows} == {"expert"}
+    again = conal("aggregate", labels, "--out", tmp_path / "c.csv", "--plan", tmp_path / "p.csv", "--budget", 9)
+    assert again.code == 0
+    assert conal("plan", saved, "--budget", 9, "--out", out, "--overwrite").code == 0
+    assert out.read_bytes() == (tmp_path / "p.csv").read_bytes()
+    refused = conal("plan", saved, "--budget", 9, "--out", tmp_path / "x.csv", "--set", "by=group").refusal()
+    assert "plans ask single annotators" in refused
+
+
 def test_labels_alone_can_be_planned_for(conal: Run, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     given = [(t, w, "a" if (t + (w == t % 5)) % 2 else "b") for t in range(30) for w in range(5) if (t + w) % 2]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 
 from conal.data.annotations import Annotations
-from conal.errors import InputError
 from conal.planning import gains
 from conal.report.evidence import Evidence
 from conal.report.findings import Findings
@@ -275,11 +274,3 @@ def test_none_or_one_annotator(r: int) -> None:
     assert found.report["annotators"]["total"] == r
     assert found.report["crowd"]["krippendorff_alpha"] is None
     json.dumps(found.report, allow_nan=False)
-
-
-def test_the_shapes_must_fit() -> None:
-    found = random_evidence(0)
-    with pytest.raises(InputError, match=r"posterior: has shape \(3, 3\), expected \(40, 3\) for these annotations"):
-        Evidence(found.annotations, np.eye(3), found.classifier, found.common, found.individual)
-    with pytest.raises(InputError, match="pass one each"):
-        Evidence(found.annotations, found.posterior, found.classifier, found.common, found.individual, np.ones(2))

@@ -26,7 +26,7 @@ from conal.cli.inputs import (
     read_sample,
     truth_files,
 )
-from conal.cli.plan import BUDGET, planned_labels, text_of
+from conal.cli.plan import BUDGET, labels_alone_problem, planned_labels, text_of
 from conal.cli.private import refuse_beside_private, release
 from conal.cli.terminal import class_name, one_line
 from conal.errors import DataWarning, InputError, examples, warn
@@ -323,14 +323,11 @@ def _report_parts(found: Findings, folder: Path) -> tuple[dict[Path, pa.Table], 
 
 def _plan(fitted: Aggregator, budget: float) -> tuple[pa.Table, dict[str, Any]]:
     """The labels to ask for next, and figures about them."""
-    from conal.planning.gains import LabelingProblem
-
-    crowd, about = fitted.annotations_, fitted.annotator_info_
-    limits = None if about is None else about.limits
-    problem = LabelingProblem.by_evidence(fitted.results_.evidence, limits=limits)
     seed = int(fitted.get_params().get("seed", 0))
-    names = crowd.annotator_ids, crowd.task_ids
-    plan, figures = planned_labels(problem, *names, budget, expert_cost=None, per_task=3, seed=seed)
+    names = fitted.annotator_ids_, fitted.task_ids_
+    plan, figures = planned_labels(
+        labels_alone_problem(fitted), *names, budget, expert_cost=None, per_task=3, seed=seed
+    )
     return plan.table, figures
 
 

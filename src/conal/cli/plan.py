@@ -19,6 +19,7 @@ from conal.parameters.constraints import anything
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from conal.aggregation.base import Aggregator
     from conal.data.encoding import Names
     from conal.estimator import CrowdClassifier
     from conal.planning.crowd_plan import CrowdPlan
@@ -98,7 +99,6 @@ def plan(
     The table also has the text, address or picture's address of a task where the model's report shows it, and the
     texts of all tasks with --text.
     """
-    from conal.estimator import load
     from conal.io.tables import write_tables
     from conal.planning.crowd_plan import curve_table
 
@@ -108,7 +108,7 @@ def plan(
     _check_options(experts, budget, annotator_info, wanted)
     curve = None if wanted.curve is None else Path(wanted.curve)
     check_results(tables=[out, curve], sources=[annotator_info, text], model=model, overwrite=overwrite)
-    fitted = load(model)
+    fitted = _loaded(model)
     texts = [] if text is None else list(_texts(text))
     tables: dict[Path, pa.Table] = {}
     if budget is None:
@@ -140,7 +140,20 @@ def _check_options(experts: int | None, budget: float | None, annotator_info: Pa
     number(above=0).check("budget", 1.0 if budget is None else budget)
 
 
-def _for_experts(fitted: CrowdClassifier, n: int, wanted: PlanOptions) -> tuple[pa.Table, dict[str, Any]]:
+def _loaded(folder: Path) -> CrowdClassifier | Aggregator:
+    """A trained model, or what conal aggregate --save wrote."""
+    from conal.io.model_folder import AGGREGATOR, ModelFolder
+
+    if ModelFolder(folder).config["format"] == AGGREGATOR:
+        from conal.updates import load as load_aggregator
+
+        return load_aggregator(folder)
+    from conal.estimator import load
+
+    return load(folder)
+
+
+def _for_experts(fitted: CrowdClassifier | Aggregator, n: int, wanted: PlanOptions) -> tuple[pa.Table, dict[str, Any]]:
     """The tasks of an expert, and figures about them."""
     from conal.planning.expert_plan import expert_plan
 
@@ -162,12 +175,20 @@ def _text(figures: dict[str, Any], out: Path) -> str:
 
 
 def _problem(
-    fitted: CrowdClassifier, annotator_info: Path | None, wanted: PlanOptions
+    fitted: CrowdClassifier | Aggregator, annotator_info: Path | None, wanted: PlanOptions
 ) -> tuple[LabelingProblem, Names]:
     """What the crowd can be asked, and the names of those who can be."""
+    from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
-    from conal.estimator.kept_data import labeling_problem_of
     from conal.io.results import read_annotator_info
+
+    if isinstance(fitted, Aggregator):
+        if annotator_info is not None or wanted.by == "group":
+            raise InputError(
+                "--annotator-info and by=group: of labels alone, plans ask single annotators; leave it out"
+            )
+        return labels_alone_problem(fitted), fitted.annotator_ids_
+    from conal.estimator.kept_data import labeling_problem_of
 
     info = None
     if annotator_info is not None:
@@ -177,7 +198,7 @@ def _problem(
 
 
 def _with_items(
-    table: pa.Table, fitted: CrowdClassifier, texts: Sequence[dict[str, Any]], where: Path | None
+    table: pa.Table, fitted: CrowdClassifier | Aggregator, texts: Sequence[dict[str, Any]], where: Path | None
 ) -> pa.Table:
     """With texts and addresses of the tasks; a file of texts that has none of them is refused."""
     from conal.planning.expert_plan import with_exhibits
@@ -207,6 +228,14 @@ def _texts(path: Path) -> Iterator[dict[str, Any]]:
 
 
 # Plans of further labels by the crowd, which `conal aggregate --plan` makes too.
+
+
+def labels_alone_problem(fitted: Aggregator) -> LabelingProblem:
+    """What the crowd of an aggregator can be asked."""
+    from conal.planning.gains import LabelingProblem
+
+    about = fitted.annotator_info_
+    return LabelingProblem.by_evidence(fitted.results_.evidence, limits=None if about is None else about.limits)
 
 
 def planned_labels(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import altair as alt
 
@@ -229,9 +230,12 @@ Spec = dict[str, Any]
 
 def figures(report: Report) -> dict[str, Spec]:
     """Chart name to Vega-Lite specification, in the page's colours; only charts that have something to show."""
-    made = {name: chart(report, PAGE) for name, chart in CHARTS.items()}
-    made |= {f"group_{k}": chart for k, (_, chart) in enumerate(groups(report, PAGE))}
-    specs = {name: chart.to_dict() for name, chart in made.items() if chart is not None}
+    plots = TrainingPlots(cast(Results, SimpleNamespace(report=report)), PAGE)
+    specs = {}
+    for name, method in CHARTS.items():
+        with suppress(NoChartError):
+            specs[name] = getattr(plots, method)().to_dict()
+    specs |= {f"group_{k}": chart.to_dict() for k, chart in enumerate(plots.groups().values())}
     if "common" in specs:
         # The same definition serves every annotator whose name is clicked; the script puts the numbers in.
         specs["annotator"] = specs["common"]
@@ -253,114 +257,26 @@ def matrix_rows(matrix: list[list[float]], names: list[str]) -> list[dict[str, A
     ]
 
 
-def common_confusion(report: Report, look: Look) -> Any:
-    """The common confusion matrix, as learned."""
-    return confusion_map(report["common_confusion"]["matrix"], shown_names(report), look)
+def _confusion_map(matrix: list[list[float]], report: Report, look: Look) -> Any:
+    """A matrix of the classes that are shown."""
+    names = shown_names(report)
+    if not names:
+        raise NoChartError("there are no classes")
+    return heat_map(matrix_rows(matrix, names), look=look)
 
 
-def confusion_map(matrix: list[list[float]], names: list[str], look: Look) -> Any:
-    """A matrix of these classes; None if there are none."""
-    return heat_map(matrix_rows(matrix, names), look=look) if names else None
-
-
-def confused_pairs(report: Report, look: Look) -> Any:
-    """The most frequent mistakes of the crowd."""
-    pairs = report["common_confusion"]["pairs"]
-    return intervals(_pair_rows(pairs), x_title="share of the labels", look=look) if pairs else None
-
-
-def annotators(report: Report, look: Look) -> Any:
-    """The annotators' quality."""
-    people = _people(report)
-    mark = report["crowd"]["expected_label_accuracy"]
-    if not mostly_measured(people):
-        mark = report["crowd"].get("believed_label_accuracy", mark)
-    return intervals(_people_rows(people), x_title=_quality(people), mark=mark, look=look) if people else None
-
-
-def shared_mistakes(report: Report, look: Look) -> Any:
-    """Whether the annotators' mistakes are those of the others, against their quality."""
-    told = [row for row in _people(report) if row.get("co_direction") is not None]
-    titles = {"x_title": _quality(told), "y_title": "co-direction with the others", "size_title": "labels"}
-    names = short_names([called(row) for row in told], 28)
-    rows = [
-        {
-            "name": name,
-            "x": _rounded(row["annotator_quality"]),
-            "y": _rounded(row.get("co_direction")),
-            "size": row["num_examples_labeled"],
-        }
-        for name, row in zip(names, told, strict=True)
-    ]
-    return points(rows, **titles, look=look) if len(rows) > 1 else None
-
-
-def errors_together(report: Report, look: Look) -> Any:
-    """Who of a jury errs with whom; None where there is no jury."""
-    found = report["jury"]["map"] if "jury" in report else None
-    if found is None or len(found["workers"]) < 2:
-        return None
-    names = short_names([_name_of(report, worker) for worker in found["workers"]], 24)
-    cells = [
-        {"row": row, "column": column, "value": value}
-        for row, values in zip(names, found["correlation"], strict=False)
-        for column, value in zip(names, values, strict=False)
-        if value is not None
-    ]
-    return correlation_map(cells, names, look=look) if cells else None
-
-
-def groups(report: Report, look: Look) -> list[tuple[str, Any]]:
-    """The names of the largest groups of annotators, and the confusion matrix of each; none where there are none."""
-    rows = report["groups"]["rows"][:MAX_GROUPS] if "groups" in report else []
-    names = short_names([row["group"] for row in rows], 40)
-    maps = [confusion_map(row["matrix"], shown_names(report), look) for row in rows]
-    return list(zip(names, maps, strict=True))
-
-
-def _name_of(report: Report, worker: Any) -> Any:
-    """What readers call an annotator of the jury."""
-    return next((called(row) for row in report["jury"]["judges"] if row["worker"] == worker), worker)
-
-
-def more_labels(report: Report, look: Look) -> Any:
-    """The expected accuracy against further labels, as planned; None where none is worth asking for."""
-    if "plan" not in report or len(report["plan"]["curve"]) < 2:
-        return None
-    rows = [
-        {"labels": point["labels"], **{name: _rounded(point[name]) for name in ("accuracy", "low", "high")}}
-        for point in report["plan"]["curve"]
-    ]
-    titles = {"x_title": "further labels", "y_title": "right labels, as believed"}
-    return band(rows, **titles, mark=report["plan"]["goal"], look=look)
-
-
-def curve(report: Report, look: Look, name: str) -> Any:
-    """A figure after every epoch of the training; None where it was not noted."""
-    if "model" not in report:
-        return None
-    metrics = report["model"]["metrics"]
-    kept = None if metrics["selection"] == "last" or "ensemble" in metrics else metrics["best_epoch"]
-    rows = [
-        {"epoch": row["epoch"], "member": row.get("member", 1), name: float(f"{row[name]:.5g}")}
-        for row in report["model"]["history"]
-        if row.get(name) is not None
-    ]
-    if len(rows) < 2:
-        return None
-    return course(rows, value=name, title=CURVES[name], kept=kept, look=look)
-
-
-CHARTS: dict[str, Callable[[Report, Look], Any]] = {
-    "common": common_confusion,
-    "pairs": confused_pairs,
-    "people": annotators,
-    "mistakes": shared_mistakes,
-    "errors": errors_together,
-    "plan": more_labels,
-    **{f"curve_{name}": partial(curve, name=name) for name in CURVES},
+CHARTS = {
+    "common": "common_confusion",
+    "pairs": "confused_pairs",
+    "people": "annotators",
+    "mistakes": "shared_mistakes",
+    "errors": "errors_together",
+    "plan": "more_labels",
+    "curve_loss": "training_loss",
+    "curve_validation_accuracy": "validation_accuracy",
+    "curve_holdout_log_likelihood": "holdout_log_likelihood",
 }
-"""The charts, by their names on the page."""
+"""Names of the charts on the page, and the methods that make them."""
 
 
 def _people(report: Report) -> list[Plain]:
@@ -397,7 +313,14 @@ def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, DIGITS)
 
 
-# The charts of the report as Altair charts, for notebooks.
+# The charts of the report as Altair charts.
+
+
+class NoChartError(InputError):
+    """There is nothing to show."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"there is no such chart: {reason}")
 
 
 class Plots:
@@ -416,8 +339,8 @@ class Plots:
     'LayerChart'
     """
 
-    def __init__(self, results: Results) -> None:
-        self._results = results
+    def __init__(self, results: Results, look: Look = SCREEN) -> None:
+        self._results, self._look = results, look
 
     @property
     def _report(self) -> Report:
@@ -425,23 +348,64 @@ class Plots:
 
     def common_confusion(self) -> Any:
         """The common confusion matrix as learned: true classes in rows, observed labels in columns, in percent."""
-        return _made(common_confusion(self._report, SCREEN), "there are no classes")
+        return _confusion_map(self._report["common_confusion"]["matrix"], self._report, self._look)
 
     def confused_pairs(self) -> Any:
         """The most frequent mistakes of the crowd, as shares of the labels of the true class, with intervals."""
-        return _made(confused_pairs(self._report, SCREEN), "no two classes are confused")
+        pairs = self._report["common_confusion"]["pairs"]
+        if not pairs:
+            raise NoChartError("no two classes are confused")
+        return intervals(_pair_rows(pairs), x_title="share of the labels", look=self._look)
 
     def annotators(self) -> Any:
         """The quality of the annotators with the most expected mistakes, with intervals, and that of all labels."""
-        return _made(annotators(self._report, SCREEN), "no annotator may be listed")
+        people, crowd = _people(self._report), self._report["crowd"]
+        if not people:
+            raise NoChartError("no annotator may be listed")
+        mark = crowd["expected_label_accuracy"]
+        if not mostly_measured(people):
+            mark = crowd.get("believed_label_accuracy", mark)
+        return intervals(_people_rows(people), x_title=_quality(people), mark=mark, look=self._look)
 
     def shared_mistakes(self) -> Any:
         """The co-direction of every annotator's mistakes with those of the others, against the annotator's quality."""
-        return _made(shared_mistakes(self._report, SCREEN), "fewer than two annotators have enough mistakes")
+        known = [row for row in _people(self._report) if row.get("co_direction") is not None]
+        if len(known) < 2:
+            raise NoChartError("fewer than two annotators have enough mistakes")
+        titles = {"x_title": _quality(known), "y_title": "co-direction with the others", "size_title": "labels"}
+        names = short_names([called(row) for row in known], 28)
+        rows = [
+            {
+                "name": name,
+                "x": _rounded(row["annotator_quality"]),
+                "y": _rounded(row["co_direction"]),
+                "size": row["num_examples_labeled"],
+            }
+            for name, row in zip(names, known, strict=True)
+        ]
+        return points(rows, **titles, look=self._look)
 
     def errors_together(self) -> Any:
         """Who of a jury errs with whom: the correlation of their errors, in an order that shows groups."""
-        return _made(errors_together(self._report, SCREEN), "annotators are many, or labelled different tasks")
+        found = self._report["jury"]["map"] if "jury" in self._report else {"workers": [], "correlation": []}
+        called_as = {row["worker"]: called(row) for row in self._report.get("jury", {"judges": []})["judges"]}
+        names = short_names([called_as.get(worker, worker) for worker in found["workers"]], 24)
+        cells = [
+            {"row": row, "column": column, "value": value}
+            for row, values in zip(names, found["correlation"], strict=False)
+            for column, value in zip(names, values, strict=False)
+            if value is not None
+        ]
+        if not cells:
+            raise NoChartError("annotators are many, or labelled different tasks")
+        return correlation_map(cells, names, look=self._look)
+
+    def groups(self) -> dict[str, Any]:
+        """The names of the largest groups of annotators, and the confusion matrix of each."""
+        rows = self._report["groups"]["rows"][:MAX_GROUPS] if "groups" in self._report else []
+        names = short_names([row["group"] for row in rows], 40)
+        maps = [_confusion_map(row["matrix"], self._report, self._look) for row in rows]
+        return dict(zip(names, maps, strict=True))
 
     def group(self, name: Any) -> Any:
         """The confusion matrix of one group of annotators.
@@ -451,7 +415,7 @@ class Plots:
         name : the group's name
             The report has the matrices of the largest groups.
         """
-        found = dict(groups(self._report, SCREEN))
+        found = self.groups()
         if short(name, 40) not in found:
             raise InputError(
                 f"the report has no matrix of group {name!r}; it has those of {', '.join(found) or 'none'}"
@@ -460,7 +424,15 @@ class Plots:
 
     def more_labels(self) -> Any:
         """The expected accuracy of the labels against the number of further ones, as planned, with intervals."""
-        return _made(more_labels(self._report, SCREEN), "no further label is worth asking for")
+        plan = self._report.get("plan", {"curve": []})
+        if len(plan["curve"]) < 2:
+            raise NoChartError("no further label is worth asking for")
+        rows = [
+            {"labels": point["labels"], **{name: _rounded(point[name]) for name in ("accuracy", "low", "high")}}
+            for point in plan["curve"]
+        ]
+        titles = {"x_title": "further labels", "y_title": "right labels, as believed"}
+        return band(rows, **titles, mark=plan["goal"], look=self._look)
 
     def annotator(self, name: Any) -> Any:
         """The confusion matrix of one annotator.
@@ -475,12 +447,11 @@ class Plots:
         if found is None:
             some = ", ".join(short(row["worker"], 24) for row in rows[:5])
             raise InputError(f"the report has no matrix of annotator {name!r}; it has those of {some or 'nobody'}")
-        names = shown_names(self._report)
-        return confusion_map(found["matrix"], names, SCREEN).properties(title=short(name))
+        return _confusion_map(found["matrix"], self._report, self._look).properties(title=short(name))
 
     def __dir__(self) -> list[str]:
         kinds = [kind for kind in type(self).__mro__ if issubclass(kind, Plots)]
-        return sorted(name for kind in kinds for name in vars(kind) if not name.startswith("_"))
+        return sorted(name for kind in kinds for name in vars(kind) if not name.startswith("_") and name != "groups")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(dir(self))})"
@@ -502,10 +473,14 @@ class TrainingPlots(Plots):
         return self._curve("holdout_log_likelihood")
 
     def _curve(self, name: str) -> Any:
-        return _made(curve(self._report, SCREEN, name), f"the training has no {CURVES[name]} to show")
-
-
-def _made(chart: Any, reason: str) -> Any:
-    if chart is None:
-        raise InputError(f"there is no such chart: {reason}")
-    return chart
+        model = self._report.get("model", {"history": []})
+        rows = [
+            {"epoch": row["epoch"], "member": row.get("member", 1), name: float(f"{row[name]:.5g}")}
+            for row in model["history"]
+            if row.get(name) is not None
+        ]
+        if len(rows) < 2:
+            raise NoChartError(f"the training has no {CURVES[name]} to show")
+        metrics = model["metrics"]
+        kept = None if metrics["selection"] == "last" or "ensemble" in metrics else metrics["best_epoch"]
+        return course(rows, value=name, title=CURVES[name], kept=kept, look=self._look)

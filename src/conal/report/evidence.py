@@ -18,7 +18,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING, Names, as_names
 from conal.data.true_labels import labels_by_task
-from conal.errors import ConalWarning, InputError
+from conal.errors import ConalWarning
 from conal.io.images import is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
@@ -210,18 +210,6 @@ class Evidence:
 
     def __post_init__(self) -> None:
         number(at_least=0, below=1).check("handicap", self.handicap)
-        crowd = self.annotations
-        N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes
-        wanted = {"posterior": (N, C), "classifier": (N, C), "common": (C, C), "individual": (R, C, C)}
-        wanted |= {"labels": (N,), "known": (N,), "inclusion": (N,), "groups": (R,), "costs": (R,)}
-        for name, shape in wanted.items():
-            array = getattr(self, name)
-            if array is not None and array.shape != shape:
-                raise InputError(f"{name}: has shape {array.shape}, expected {shape} for these annotations")
-        if self.times is not None and self.times.shape != (crowd.n_annotations,):
-            raise InputError(f"times: {self.times.shape} values for {crowd.n_annotations} annotations; pass one each")
-        if self.omega is not None and self.omega.shape != (crowd.n_annotations,):
-            raise InputError(f"omega: {self.omega.shape} values for {crowd.n_annotations} annotations; pass one each")
 
     @cached_property
     def visible_annotators(self) -> BoolArray:
@@ -281,10 +269,7 @@ class Evidence:
     @cached_property
     def unseen_posterior(self) -> FloatArray | None:
         """(N, C) as ``posterior``, by models that have not seen a task's true label; computed when it is asked for."""
-        found = self.unseen() if callable(self.unseen) else self.unseen
-        if found is not None and found.shape != self.posterior.shape:
-            raise InputError(f"unseen: has shape {found.shape}, expected {self.posterior.shape} for these annotations")
-        return found
+        return self.unseen() if callable(self.unseen) else self.unseen
 
     @cached_property
     def measured(self) -> GoldRates | None:

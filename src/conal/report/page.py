@@ -73,7 +73,7 @@ def lead(report: Report) -> Markup:
     return Markup(
         "<b>The model believes</b> that {} of the inferred labels, {} of the majority votes and {} of the annotators' "
         "labels are right; nothing was measured. Such beliefs are too high where annotators err alike, as language "
-        "models do (figures of eight juries: docs/results.md of conal). True labels of fifty tasks measure it: {}."
+        "models do. True labels of fifty tasks measure it: {}."
     ).format(
         percent(crowd["expected_inferred_accuracy"]),
         percent(crowd["expected_majority_accuracy"]),
