@@ -103,8 +103,7 @@ fuzz: $(STAMP)  ## attack conal for five minutes, or MINUTES=60, or with FILES=1
 	PYTHONPATH=tests $(BIN)/python -m fuzz --jobs $(or $(JOBS),2) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED))
 
-pages: $(STAMP)  ## type stubs, and pages that follow from the code
-	$(BIN)/python tools/stubs.py
+pages: $(STAMP)  ## pages that follow from the code
 	$(BIN)/python tools/cli_reference.py
 	$(BIN)/python benchmarks/page.py --text
 

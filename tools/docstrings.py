@@ -10,6 +10,8 @@ from typing import Any
 import griffe
 from latex2mathml.converter import convert
 
+from conal.parameters import parameters_of
+
 __all__ = ["Readable", "readable"]
 
 ROLE = re.compile(r":(?:class|data|func|meth|mod|attr):`[~.]?([^`]+)`")
@@ -37,7 +39,7 @@ class Readable(griffe.Extension):
 def _declared(obj: Any) -> str | None:
     """The docstring of a class that declares its parameters, which are documented when it is made."""
     found = pydoc.locate(obj.path) if obj.is_class else None
-    return found.__doc__ if getattr(found, "declared", None) else None
+    return found.__doc__ if parameters_of(found) else None
 
 
 def readable(text: str) -> str:

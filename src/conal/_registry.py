@@ -12,11 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import pkgutil
-import re
-import sys
 from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from conal.errors import InputError
@@ -103,27 +99,3 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     short = [other for other in known if name == "".join(part[:1] for part in parts[other])]
     inside = [other for other in known if name in parts[other]]
     return next(iter([*alike, *short, *inside]), None)
-
-
-def names_in_source(package: str) -> list[str]:
-    """The names that a package's modules register, and those of installed plug-ins, sorted; nothing is imported.
-
-    For help texts: importing torch to list methods would take seconds. Names are read from the source; of a plug-in,
-    the name is that of its entry point.
-
-    >>> "dawid-skene" in names_in_source("conal.aggregation")
-    True
-    """
-    root, *inner = package.split(".")  # looking for the package itself would import the ones that it is in
-    spec = importlib.util.find_spec(root)
-    folders = [] if spec is None else [Path(place, *inner) for place in spec.submodule_search_locations or []]
-    texts = (path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.glob("*.py")))
-    own = {name for text in texts for name in re.findall(r'^@register\("([^"]+)"\)', text, flags=re.MULTILINE)}
-    plugins = {point.name for point in _entry_points(tuple(sys.path)).select(group=package)}
-    return sorted(own | plugins)
-
-
-@cache
-def _entry_points(path: tuple[str, ...]) -> Any:
-    """Entry points of all installed distributions; read once, because this opens a file per distribution."""
-    return importlib.metadata.entry_points()

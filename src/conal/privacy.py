@@ -16,6 +16,7 @@ from conal._system import versions
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
 from conal.errors import InputError, examples
+from conal.parameters import parameters_of
 from conal.parameters.showing import ReleaseOptions
 
 __all__ = ["PrivateRelease", "private_release"]
@@ -356,7 +357,7 @@ def private_release(
     [[1.0, 0.0], [0.3, 0.7]]
     """
     for name, value in (("private", epsilon), ("max_labels", max_labels)):
-        ReleaseOptions.declared[name].must_be.check("epsilon" if name == "private" else name, value)
+        parameters_of(ReleaseOptions)[name].constraint.check("epsilon" if name == "private" else name, value)
     crowd = Annotations.of(annotations)
     names = as_names(sorted(set(true_labels.values()), key=_order) if classes is None else classes)
     at = positions(names.tolist(), "class")

@@ -20,6 +20,7 @@ from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import WEIGHTS
+from conal.parameters import parameters_of
 from conal.report.labels_alone import unseen_posterior
 from conal.updates import enough_table, measured_right, tempered
 from helpers.folders import sign
@@ -46,7 +47,7 @@ def crowd(seed: int, first: int = 0, n: int = 40, names: Any = "t{}".format) -> 
 
 
 def fitted(name: str, labels: Annotations) -> Any:
-    verbose = {"verbose": False} if "verbose" in aggregators.get(name).declared else {}
+    verbose = {"verbose": False} if "verbose" in parameters_of(aggregators.get(name)) else {}
     made = aggregation.make(name, **verbose, **FEW.get(name, {}))
     if name != "group-confusion":
         return made.fit(labels)

@@ -13,6 +13,7 @@ from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
 from conal.data.joining import join_annotations
 from conal.errors import InputError
+from conal.parameters import parameters_of
 
 UPDATABLE = [name for name in base.aggregators.names() if name not in ("gold-majority-vote", "kos", "ordinal")]
 FEW: dict[str, dict[str, Any]] = {
@@ -40,7 +41,7 @@ def crowds(seed: int = 0, parts: int = 3, n: int = 240, R: int = 12, C: int = 3)
 
 
 def fitted(name: str, **parameters: Any) -> Aggregator:
-    verbose = {"verbose": False} if "verbose" in base.aggregators.get(name).declared else {}
+    verbose = {"verbose": False} if "verbose" in parameters_of(base.aggregators.get(name)) else {}
     return make(name, **verbose, **FEW.get(name, {}), **parameters)
 
 

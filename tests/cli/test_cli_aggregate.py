@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from conal.aggregation.counts import vote_shares
 from conal.cli.app import Terminated
 from conal.data.annotations import Annotations
 from conal.io import tables, write_table
-from conal.parameters import anything, optional, parameter, whole
+from conal.parameters import Doc, parameters, parameters_of, whole
 from helpers.files import names_in
 from helpers.processes import conal_and_its_modules
 
@@ -567,8 +567,8 @@ def test_an_unknown_parameter_lists_the_known_ones(refuse: Callable[..., str]) -
 
 @pytest.mark.parametrize("value", ["abc", "[1]", "null", '{"a": 1}', "-3", "NaN"])
 def test_values_of_the_wrong_type_or_range(refuse: Callable[..., str], value: str) -> None:
-    for name, declared in aggregation.get("common-confusion").declared.items():
-        if not (value == "null" and declared.must_be.holds(None)):
+    for name, declared in parameters_of(aggregation.get("common-confusion")).items():
+        if not (value == "null" and declared.constraint.holds(None)):
             assert name in refuse("--method", "common-confusion", "--set", f"{name}={value}")
 
 
@@ -593,9 +593,10 @@ def test_messages_about_parameters(refuse: Callable[..., str], setting: str, wor
 def test_parameters_of_several_types_and_of_any(
     refuse: Callable[..., str], conal: Run, small: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    @parameters
     class Choosy(aggregation.MajorityVote):
-        groups: int | None = parameter(default=None, must_be=optional(whole(1)), help="")
-        weights: list[float] | None = parameter(default=None, must_be=anything(), help="")
+        groups: Annotated[int | None, whole(1), Doc("")] = None
+        weights: Annotated[list[float] | None, Doc("")] = None
 
     monkeypatch.setattr(aggregation, "get", lambda name: Choosy)
     monkeypatch.setattr(aggregation, "make", lambda name, **parameters: Choosy(**parameters))

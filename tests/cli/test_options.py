@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 import typer
 
 from conal.cli import app, options
 from conal.errors import InputError
-from conal.parameters import Parameterised, anything, flag, number, one_of, optional, parameter, whole
+from conal.parameters import Doc, Option, number, parameters, whole
 from conal.parameters.constraints import comma_separated
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 COMMANDS = sorted(typer.main.get_group(app).commands)
 
 
-class Brewing(Parameterised):
+@parameters
+class Brewing:
     """How coffee is made."""
 
-    cups: int = parameter(default=2, must_be=whole(1), help="Cups to fill.", flag="--cups")
-    grams: float | None = parameter(default=None, must_be=optional(number(above=0)), help="Coffee per cup.")
-    roast: Literal["light", "dark"] = parameter(default="dark", must_be=one_of("light", "dark"), help="Roast.")
-    milk: bool = parameter(default=False, must_be=flag(), help="Add milk.")
-    bean: str | None = parameter(default=None, must_be=anything(), help="Name of the bean.", parse=str)
-    guests: Sequence[str] | None = parameter(default=None, must_be=anything(), help="Who.", parse=comma_separated)
-    water: str = parameter(default="tap", must_be=anything(), help="Kept from the command line.", parse=None)
+    cups: Annotated[int, whole(1), Doc("Cups to fill."), Option("--cups")] = 2
+    grams: Annotated[float | None, number(above=0), Doc("Coffee per cup.")] = None
+    roast: Annotated[Literal["light", "dark"], Doc("Roast.")] = "dark"
+    milk: Annotated[bool, Doc("Add milk.")] = False
+    bean: Annotated[str | None, Doc("Name of the bean."), Option(parse=str)] = None
+    guests: Annotated[Sequence[str] | None, Doc("Who."), Option(parse=comma_separated)] = None
+    water: Annotated[str, Doc("Kept from the command line."), Option(parse=None)] = "tap"
 
 
 def brew(*pairs: str, **given: Any) -> tuple[dict[str, Any], dict[str, str]]:
@@ -102,7 +103,7 @@ def test_the_help_names_every_setting_that_has_no_option(name: str) -> None:
     if settings:
         (text,) = (getattr(each, "help", "") for each in command.params if "--set" in each.opts)
         assert all(setting in text for setting in settings)
-        assert not {found.flag for found in settings.values()} - {""} & shown
+        assert not {found.option.flag for found in settings.values()} - {""} & shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)

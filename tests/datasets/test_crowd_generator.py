@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ def test_other_matrices_keep_assignment_and_coins(change: dict[str, Any]) -> Non
 
 def test_truth_keeps_what_was_asked_for() -> None:
     _, truth, z = crowd(n=20, seed=5)
-    assert truth.settings == CrowdSettings().replace(seed=5)
+    assert truth.settings == replace(CrowdSettings(), seed=5)
     np.testing.assert_array_equal(truth.z, z)
 
 

@@ -37,7 +37,7 @@ def test_an_ensemble_is_the_mean_of_its_members(name: str, data: CrowdDataset) -
     batches = CrowdBatches(Instances(data.x), data.annotations, 32)
     posteriors = [compute.predict_training_tasks(member, batches).posterior for member in model.each]
     np.testing.assert_allclose(clf.probas_, np.mean(posteriors, axis=0), atol=1e-6)
-    own = np.mean([member.confusion()[1].detach().numpy() for member in model.each], axis=0)
+    own = np.mean([member.confusion_matrices()[1].detach().numpy() for member in model.each], axis=0)
     np.testing.assert_allclose(clf.annotator_confusion_, own, atol=1e-6)
     likelihoods = [np.exp(member.score_annotations(next(batches.in_order())).numpy()) for member in model.each]
     mean = np.log(np.mean(likelihoods, axis=0)).mean()

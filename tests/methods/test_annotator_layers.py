@@ -43,7 +43,7 @@ def test_likelihood_loss_and_confusion(name: str, layer: Any, made: Made, whole:
     expected = np.array([np.log(layer(f[i], W[r])[y]) for i, r, y in triples(batch)])
     np.testing.assert_allclose(method.score_annotations(batch), expected, atol=1e-12)
     assert method(method.scaled(batch)).item() == pytest.approx(-expected.mean(), abs=1e-12)
-    pi_g, pi_r = (tensor.detach().numpy() for tensor in method.confusion())
+    pi_g, pi_r = (tensor.detach().numpy() for tensor in method.confusion_matrices())
     own = np.array([[layer(np.eye(3)[c], W[r]) for c in range(3)] for r in range(4)])
     counts = method.labels_per_annotator.numpy()
     pooled = sum(counts[r] * own[r] for r in range(4)) / counts.sum()
@@ -58,7 +58,7 @@ def test_an_unknown_annotator_is_scored_by_the_mean(name: str, unknown: int, mad
     method, data = made(name)
     x = whole(data).x[:1]
     batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([unknown]), torch.tensor([1]))
-    expected = method.predict_proba(x)[0] @ method.confusion()[0][:, 1]
+    expected = method.predict_proba(x)[0] @ method.confusion_matrices()[0][:, 1]
     torch.testing.assert_close(method.score_annotations(batch)[0], expected.log().detach())
 
 

@@ -109,7 +109,7 @@ def test_the_posterior_is_bayes_rule(crowd: Annotations) -> None:
 
 def test_annotators_without_labels_are_reported_with_the_common_matrix(crowd: Annotations) -> None:
     method, _ = made_for(crowd)
-    common, individual = method.confusion()
+    common, individual = method.confusion_matrices()
     for r, count in enumerate(crowd.labels_per_annotator()):
         expected = method.noise.raw_pi_r[r].softmax(-1) if count else common
         torch.testing.assert_close(individual[r], expected)

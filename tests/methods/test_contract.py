@@ -67,7 +67,7 @@ def test_probabilities_sum_to_one(name: str) -> None:
     for probas in (method.predict_proba(batch.x), method.infer(batch)):
         assert probas.shape == (N, C)
         torch.testing.assert_close(probas.sum(-1), torch.ones(N))
-    for confusion in method.confusion():
+    for confusion in method.confusion_matrices():
         torch.testing.assert_close(confusion.sum(-1), torch.ones(confusion.shape[:-1]))
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_annotator_counts_by_the_common_confusion(name: str) -> None:
     x = whole(batches).x[:1]
     batch = Batch(x, torch.tensor([0]), torch.tensor([0]), torch.tensor([-1]), torch.tensor([2]))
     prior = method.predict_proba(x)[0]
-    expected = prior * method.confusion()[0][:, 2] ** getattr(method, "vote_weight", 1.0)
+    expected = prior * method.confusion_matrices()[0][:, 2] ** getattr(method, "vote_weight", 1.0)
     torch.testing.assert_close(method.infer(batch)[0], (expected / expected.sum()).detach())
 
 

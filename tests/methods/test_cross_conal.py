@@ -361,7 +361,7 @@ def test_new_names_of_classes_reach_networks_second_classifier_and_noise() -> No
     method, batches = made(folds=3, second_classifier="lda")
     method.begin(batches.labelled_in_order())
     x = torch.randn(7, D)
-    before = method.class_logits(x), method.posterior.clone(), *(each.clone() for each in method.confusion())
+    before = method.class_logits(x), method.posterior.clone(), *(each.clone() for each in method.confusion_matrices())
     held_out = [network(x) for network in method.averages.networks]
     order = torch.tensor([2, 0, 1])
     method._rename(order)
@@ -370,8 +370,8 @@ def test_new_names_of_classes_reach_networks_second_classifier_and_noise() -> No
     for network, own in zip(method.averages.networks, held_out, strict=True):
         torch.testing.assert_close(network(x), own[:, order])
     torch.testing.assert_close(method.posterior, posterior[:, order])
-    torch.testing.assert_close(method.confusion()[0], pi_g[order])
-    torch.testing.assert_close(method.confusion()[1], pi_r[:, order])
+    torch.testing.assert_close(method.confusion_matrices()[0], pi_g[order])
+    torch.testing.assert_close(method.confusion_matrices()[1], pi_r[:, order])
 
 
 def test_true_labels_name_classes_that_networks_tell_apart() -> None:

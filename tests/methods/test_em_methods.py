@@ -93,7 +93,7 @@ def test_an_omega_per_annotation_starts_at_the_votes(made: Made, ragged: Annotat
 def test_the_silent_annotator_is_given_the_common_confusion(name: str, made: Made) -> None:
     method, data = made(name)
     method.end_epoch(in_pieces(data))
-    pi_g, pi_r = method.confusion()
+    pi_g, pi_r = method.confusion_matrices()
     assert torch.equal(pi_r[3], pi_g)
     assert not torch.equal((method if name == "aggnet" else method.noise).pi_r[3], pi_g)
     if name == "aggnet":

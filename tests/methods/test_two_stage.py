@@ -84,7 +84,7 @@ def test_estimated_confusion_is_smoothed_counts() -> None:
     """
     method = MajorityVoteMethod(problem(CROWD), certain_backbone())
     estimate_confusion(method, CrowdBatches(Instances(X), CROWD, 8))
-    common, individual = method.confusion()
+    common, individual = method.confusion_matrices()
     third = 1 / 3
     expected = torch.tensor(
         [

@@ -3,53 +3,73 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import pickle
+import pydoc
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
+from sklearn.base import clone
 
+import conal
 from conal.errors import InputError
 from conal.parameters import (
-    Parameterised,
+    Doc,
+    Option,
     anything,
     check_parameters,
     either,
     flag,
+    frozen_parameters,
+    narrowed,
     number,
     one_of,
     optional,
-    parameter,
+    parameters,
+    parameters_of,
+    set_parameters,
     share,
     whole,
     widths,
 )
-from conal.parameters.declaration import declare, declare_keywords, set_parameters
+from conal.parameters.constraints import comma_separated
 from conal.parameters.training import ClassifierParameters, Settings
 
 
-class Base(Parameterised):
-    """A story.
+@parameters
+class Base:
+    """First paragraph.
 
     References
     ----------
     Somebody (1979).
     """
 
-    lr: float = parameter(default=0.1, must_be=number(above=0), help="Learning rate.")
-    steps: int = parameter(default=3, must_be=whole(1), help="How many steps.", free_on_resume=True)
+    lr: Annotated[float, number(above=0), Doc("Learning rate.")] = 0.1
+    steps: Annotated[int | Literal["auto"], whole(1), Doc("How many steps."), Option("--steps")] = 3
 
 
+@parameters
 class Slow(Base):
-    """Another story."""
+    """Another paragraph."""
 
-    lr = 0.01
-    name: str = parameter(default="x", must_be=one_of("x", "y"), help="A name.")
+    lr: float = 0.01
+    name: Annotated[Literal["x", "y"], Doc("A name."), Option(parse=comma_separated)] = "x"
 
 
 def test_the_constructor_takes_what_is_declared_and_nothing_else() -> None:
     made = Slow(steps=5)
     assert (made.lr, made.steps, made.name) == (0.01, 5, "x")
     assert Base().lr == 0.1
-    assert str(inspect.signature(Slow)) == "(*, name: 'str' = 'x', lr: 'float' = 0.01, steps: 'int' = 3)"
+    shown = inspect.signature(Slow).parameters
+    assert {name: (each.annotation, each.default) for name, each in shown.items()} == {
+        "lr": ("float", 0.01),
+        "steps": ("int | Literal['auto']", 3),
+        "name": ("Literal['x', 'y']", "x"),
+    }
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         Slow(nonsense=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="positional"):
@@ -58,54 +78,117 @@ def test_the_constructor_takes_what_is_declared_and_nothing_else() -> None:
 
 def test_nothing_is_checked_until_it_is_asked_for() -> None:
     wrong = Slow(steps=0)
-    with pytest.raises(InputError, match=r"^steps must be a whole number of at least 1, not 0$"):
+    with pytest.raises(InputError, match=r"^steps must be a whole number of at least 1 or 'auto', not 0$"):
         check_parameters(wrong)
-    check_parameters(Slow())
+    check_parameters(Slow(steps="auto"))
 
 
-def test_a_copy_with_changes() -> None:
-    made = Slow(steps=5)
-    changed = made.replace(lr=1.0)
-    assert (changed.lr, changed.steps, made.lr) == (1.0, 5, 0.01)
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong", "meaning"),
+    [
+        ("bool", [True, False], [1, None], "true or false"),
+        ("int | None", [None, 3, "x"], [], "anything"),
+        ("Literal['a'] | None", [None, "a"], ["b"], "None or 'a'"),
+        ("Literal['a', 'b']", ["a", "b"], ["c", None], "'a' or 'b'"),
+        ("str", ["", 3], [], "anything"),
+    ],
+)
+def test_types_are_constraints_too(kind: str, right: list[Any], wrong: list[Any], meaning: str) -> None:
+    cls = type("Made", (), {"value": None, "__annotations__": {"value": f"Annotated[{kind}, Doc('A value.')]"}})
+    cls.__module__ = __name__
+    found = parameters_of(parameters(cls))["value"].constraint
+    assert all(found.holds(each) for each in right)
+    assert not any(found.holds(each) for each in wrong)
+    assert found.meaning == meaning
+
+
+def test_a_type_adds_to_a_stated_constraint() -> None:
+    found = parameters_of(ClassifierParameters)["scaling"].constraint
+    assert found.holds(None)
+    assert found.holds("robust")
+    assert not found.holds("none at all")
+    assert parameters_of(Slow)["steps"].option.flag == "--steps"
+    assert parameters_of(Slow)["name"].option.parse is comma_separated
 
 
 def test_the_documentation_lists_every_parameter_before_the_references() -> None:
     text = str(Base.__doc__)
-    assert text.index("A story.") < text.index("Parameters\n----------\nlr : float, default 0.1\n    Learning rate.")
-    assert text.index("steps : int, default 3") < text.index("References\n----------")
-    assert "name : str, default 'x'" in str(Slow.__doc__)
+    assert text.index("First") < text.index("Parameters\n----------\nlr : float, default 0.1\n    Learning rate.")
+    assert text.index("steps : int | Literal['auto'], default 3") < text.index("References\n----------")
+    assert "name : Literal['x', 'y'], default 'x'" in str(Slow.__doc__)
     assert "lr : float, default 0.01" in str(Slow.__doc__)
-    assert Slow.story == "Another story."
 
 
 def test_declarations_of_a_subclass_do_not_reach_its_base() -> None:
-    assert list(Base.declared) == ["lr", "steps"]
-    assert list(Slow.declared) == ["name", "lr", "steps"]
-    assert Base.declared["lr"].default == 0.1
-    assert Base.declared["steps"].free_on_resume
+    assert list(parameters_of(Base)) == ["lr", "steps"]
+    assert list(parameters_of(Slow)) == ["lr", "steps", "name"]
+    assert (parameters_of(Base)["lr"].default, parameters_of(Slow)["lr"].default) == (0.1, 0.01)
+    assert parameters_of(object()) == {}
 
 
-def test_an_alias_is_the_name_for_users() -> None:
-    class Aliased:
-        kind: str = parameter(default="a", must_be=one_of("a", "b"), help="A kind.", alias="class_")
+def test_a_default_that_would_not_reach_the_constructor_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.lr: change a default with its type, lr: type = default"):
 
-    declare(Aliased)
-    thing: Any = Aliased()
-    set_parameters(thing, {"class_": "c"})
-    assert thing.kind == "c"
-    with pytest.raises(InputError, match="class_ must be 'a' or 'b', not 'c'"):
-        check_parameters(thing)
+        @parameters
+        class Wrong(Base):
+            lr = 1.0
 
 
-def test_keyword_only_arguments_of_a_written_constructor_are_parameters_too() -> None:
-    class Written:
-        def __init__(self, *, width: int = 4) -> None:
-            self.width = width
+def test_a_parameter_without_a_sentence_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Bare\.width: a parameter is Annotated\[type, constraint, Doc"):
 
-    declare(Written)
-    declare_keywords(Written)
-    found = Written.declared["width"]  # type: ignore[attr-defined]
-    assert (found.default, found.annotation, found.attribute) == (4, "int", "")
+        @parameters
+        class Bare:
+            width: int = 3
+
+
+def test_settings_are_compared_by_value_and_cannot_be_changed() -> None:
+    @frozen_parameters
+    class Size:
+        rows: Annotated[int, whole(1), Doc("Rows.")] = 1
+
+    @frozen_parameters
+    class Box(Size):
+        columns: Annotated[int, whole(1), Doc("Columns.")] = 1
+
+    assert Size(rows=2) == Size(rows=2) != Size()
+    assert len({Size(), Size(), Box()}) == 2
+    with pytest.raises(FrozenInstanceError):
+        Size().rows = 3  # type: ignore[misc]
+    assert narrowed(Box(rows=4, columns=7), Size) == Size(rows=4)
+    assert narrowed(Box(rows=4), Size, rows=5) == Size(rows=5)
+    assert replace(Box(), rows=3).rows == 3
+
+
+def test_a_class_with_its_own_constructor_gets_its_parameters_set() -> None:
+    class Own(Slow):
+        def __init__(self, **given: Any) -> None:
+            set_parameters(self, given)
+
+    assert (Own(lr=2.0).lr, Own().name) == (2.0, "x")
+    with pytest.raises(TypeError, match=r"Own\(\) got an unexpected keyword argument 'size'; it takes lr, steps, name"):
+        Own(size=1)
+
+
+def test_estimators_are_what_editors_and_scikit_learn_see() -> None:
+    made = conal.CoNAL(lam=0.5, lr=0.1)
+    assert clone(made).get_params() == made.get_params()
+    assert made.set_params(lam=0.25).lam == 0.25
+    assert pickle.loads(pickle.dumps(made)).lam == 0.25  # noqa: S301 - our own object
+    page = pydoc.plain(pydoc.render_doc(conal.CoNAL))
+    assert all(found.help.split(".")[0][:40] in " ".join(page.split()) for found in parameters_of(conal.CoNAL).values())
+
+
+@pytest.mark.slow
+def test_a_type_checker_refuses_a_keyword_that_does_not_exist(tmp_path: Path) -> None:
+    """With the types of the package as they are installed."""
+    code = 'import conal\nconal.CoNAL(lr=0.1)\nconal.CoNAL(learning_rate=0.1)\nconal.CoNAL(lr="fast")\n'
+    (tmp_path / "user.py").write_text(code, encoding="utf-8")
+    call = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "user.py"]
+    found = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    errors = [line for line in found.splitlines() if line.startswith("user.py")]
+    assert [line.split(":")[1] for line in errors] == ["3", "4"]
+    assert 'Unexpected keyword argument "learning_rate" for "CoNAL"' in errors[0]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +217,8 @@ def test_constraints(constraint: Any, right: list[Any], wrong: list[Any], meanin
 
 
 def test_every_default_is_allowed_and_every_line_of_help_is_a_sentence() -> None:
-    for name, found in ClassifierParameters.declared.items():
+    for name, found in parameters_of(ClassifierParameters).items():
         found.check(found.default)
         assert found.help.endswith("."), name
         assert found.help[0].isupper(), name
-    assert set(Settings.declared) < set(ClassifierParameters.declared)
+    assert set(parameters_of(Settings)) < set(parameters_of(ClassifierParameters))

@@ -49,7 +49,7 @@ def test_methods_without_a_noise_model_are_given_one() -> None:
     batches = CrowdBatches(Instances(X), CROWD, 8)
     score = AnnotationLikelihood(batches, batches).score(method)
     f = method.predict_proba(torch.from_numpy(X)).numpy()
-    _, pi = method.confusion()
+    _, pi = method.confusion_matrices()
     expected = [
         np.log(f[i] @ pi[r, :, y].numpy()) for i, r, y in zip(CROWD.tasks, CROWD.annotators, CROWD.labels, strict=True)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import CollapseWarning, ConvergenceWarning, InputError
-from conal.parameters import flag, parameter, whole
+from conal.parameters import Doc, parameters, whole
 
 MEMBERS = ("one-coin", "dawid-skene", "worker-clustering", "common-confusion")
 """Those that are averaged."""
@@ -36,6 +36,7 @@ SMOOTHING = 0.1
 
 
 @register("auto")
+@parameters
 class Auto(Aggregator):
     r"""The mean of several aggregators' posteriors, or the best of them where true labels can tell.
 
@@ -88,15 +89,11 @@ class Auto(Aggregator):
 
     learns_from_abstentions: ClassVar[bool] = True
 
-    min_true_labels: int = parameter(
-        default=20,
-        must_be=whole(1),
-        help="Number of true labels of labelled tasks from which on they choose the aggregator.",
-    )
-    seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
-    verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress of long fits in a terminal or notebook."
-    )
+    min_true_labels: Annotated[
+        int, whole(1), Doc("Number of true labels of labelled tasks from which on they choose the aggregator.")
+    ] = 20
+    seed: Annotated[int, whole(0), Doc("Seed of the random starts.")] = 0
+    verbose: Annotated[bool, Doc("Show progress of long fits in a terminal or notebook.")] = True
 
     def _numbers(self, crowd: Annotations) -> float:
         return max(make(name)._numbers(crowd) for name in MEMBERS)

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from conal.data.problems import check_memory
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
 from conal.errors import CollapseWarning, InputError, examples, warn
-from conal.parameters import Parameterised, check_parameters, one_of, parameter
+from conal.parameters import Doc, check_parameters, parameters, parameters_of
 from conal.reported import Reported
 
 if TYPE_CHECKING:
@@ -177,14 +177,17 @@ class Fitted:
     inclusion_: FloatArray | None = None
     annotator_info_: AnnotatorInfo | None = None
     learned_from_: tuple[TrainingRecord, ...] = ()
+    _previous: FloatArray | None = None
+    """Posterior (N, C) from which an update starts, while it lasts."""
 
 
-class Aggregator(Fitted, Reported, Parameterised, ABC):
+@parameters
+class Aggregator(Fitted, Reported, ABC):
     """From crowd labels alone to one label per task.
 
-    A subclass declares its parameters as class attributes (:func:`conal.parameters.parameter`); constructor, checks
-    and documentation follow from them. It supplies :meth:`_aggregate`. It may set ``confusion_`` and ``skills_`` there;
-    otherwise they follow from the labels that it infers, when they are asked for.
+    A subclass declares its parameters as annotated attributes (:func:`conal.parameters.parameters`) and supplies
+    :meth:`_aggregate`. It may set ``confusion_`` and ``skills_`` there; otherwise they follow from the labels that it
+    infers, when they are asked for.
 
     Attributes
     ----------
@@ -226,33 +229,35 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
     quick: ClassVar[bool] = True
     """Whether it is fast enough to be fitted once for every annotator who is left out."""
 
-    guard: Literal["repair", "warn", "off"] = parameter(
-        default="repair",
-        must_be=one_of("repair", "warn", "off"),
-        help="What to do when the labels collapse: a class is lost, classes are exchanged, the most frequent class has "
-        "more than twice its share of the votes, or any class more than three times. 'repair' tries other starts and "
-        "priors of the same model, if it has any, and says what helped; 'warn' only tells; 'off' does not look.",
-    )
+    guard: Annotated[
+        Literal["repair", "warn", "off"],
+        Doc(
+            "What to do when the labels collapse: a class is lost, classes are exchanged, the most frequent class has "
+            "more than twice its share of the votes, or any class more than three times. 'repair' tries other starts "
+            "and priors of the same model, if it has any, and says what helped; 'warn' only tells; 'off' does not "
+            "look."
+        ),
+    ] = "repair"
 
     @classmethod
     def parameter_names(cls) -> list[str]:
         """The names of the constructor's parameters."""
-        return list(cls.declared)
+        return list(parameters_of(cls))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, for scikit-learn's ``clone``."""
-        return {name: getattr(self, name) for name in self.declared}
+        return {name: getattr(self, name) for name in parameters_of(self)}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name."""
         for name, value in parameters.items():
-            if name not in self.declared:
+            if name not in parameters_of(self):
                 raise InputError(f"{type(self).__name__} has no parameter {name!r}; it has {self.parameter_names()}")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        changed = [(k, v) for k, v in self.get_params().items() if v != self.declared[k].default]
+        changed = [(k, v) for k, v in self.get_params().items() if v != parameters_of(self)[k].default]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def _repr_html_(self) -> str:
@@ -359,7 +364,7 @@ class Aggregator(Fitted, Reported, Parameterised, ABC):
 
     def again(self) -> Aggregator:
         """An aggregator like this one, not fitted and silent; if this one chose among several, the chosen one."""
-        silent = {"verbose": False} if "verbose" in self.declared else {}
+        silent = {"verbose": False} if "verbose" in parameters_of(self) else {}
         return type(self)(**{**self.get_params(), **silent})
 
     def _guarded(self, crowd: Annotations, known: npt.NDArray[np.int64], probas: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from conal.aggregation.counts import (
 from conal.aggregation.em import EMAggregator, LogParts, MatrixAggregator
 from conal.aggregation.engines import Expectation
 from conal.data.annotations import Annotations
-from conal.parameters import number, one_of, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 # Worker clustering: annotators belong to a few groups, and those of a group share a confusion matrix.
 
@@ -44,6 +44,7 @@ class Clusters(NamedTuple):
 
 
 @register("worker-clustering")
+@parameters
 class WorkerClustering(MatrixAggregator[Clusters]):
     r"""Annotators in groups with one confusion matrix each, by mean-field variational inference.
 
@@ -93,18 +94,18 @@ class WorkerClustering(MatrixAggregator[Clusters]):
     ([0, 0, 0, 1], [0, 1])
     """
 
-    n_iter = 500
-    n_restarts = 5
+    n_iter: int = 500
+    n_restarts: int = 5
 
-    n_groups: int = parameter(
-        default=5, must_be=whole(1), help="Maximum number of groups K; unneeded groups stay empty."
-    )
-    prior: float = parameter(
-        default=0.1,
-        must_be=number(above=0),  # a group may be empty
-        help=r"Number of pseudo-labels :math:`\alpha` in every cell of a group's matrix, and of pseudo-annotators in "
-        r"every group: the mode under Dirichlet(:math:`1 + \alpha`) priors. An empty group is uniform.",
-    )
+    n_groups: Annotated[int, whole(1), Doc("Maximum number of groups K; unneeded groups stay empty.")] = 5
+    prior: Annotated[
+        float,
+        number(above=0),
+        Doc(
+            r"Number of pseudo-labels :math:`\alpha` in every cell of a group's matrix, and of pseudo-annotators in "
+            r"every group: the mode under Dirichlet(:math:`1 + \alpha`) priors. An empty group is uniform."
+        ),
+    ] = 0.1
 
     # ---------------------------------------------------------------- the start
 
@@ -196,6 +197,7 @@ def _pick(gain: FloatArray, drawn: Drawn | None) -> int | None:
 
 
 @register("cbcc")
+@parameters
 class CommunityBCC(Backoff):
     r"""Annotators in communities, with matrices of their own that are spread around their community's.
 
@@ -249,11 +251,9 @@ class CommunityBCC(Backoff):
     ([0, 0, 0, 1], [0, 1])
     """
 
-    n_restarts = 3
+    n_restarts: int = 3
 
-    n_communities: int = parameter(
-        default=4, must_be=whole(1), help="Maximum number of communities K; unneeded ones stay empty."
-    )
+    n_communities: Annotated[int, whole(1), Doc("Maximum number of communities K; unneeded ones stay empty.")] = 4
 
     @property
     def _n_communities(self) -> int:
@@ -305,6 +305,7 @@ class Subtypes:
 
 
 @register("ebcc")
+@parameters
 class EnhancedBCC(EMAggregator[Subtypes]):
     r"""Classes with subtypes, so that annotators err together: enhanced Bayesian classifier combination.
 
@@ -355,29 +356,26 @@ class EnhancedBCC(EMAggregator[Subtypes]):
     [0, 1, 0, 1]
     """
 
-    n_iter = 500
-    n_restarts = 3
+    n_iter: int = 500
+    n_restarts: int = 3
 
-    n_subtypes: int = parameter(
-        default=10, must_be=whole(1), help="Maximum number of subtypes M of every class; unneeded ones stay empty."
-    )
-    class_prior: Literal["votes", "uniform"] = parameter(
-        default="votes",
-        must_be=one_of("votes", "uniform"),
-        help=r"'votes': :math:`\alpha_\tau` is how many tasks each class has by the vote shares, an option of "
-        "the authors' code, which holds the classes' shares near those of the votes. 'uniform': 1 for every class.",
-    )
-    prior_subtypes: float = parameter(
-        default=0.1,
-        must_be=number(above=0),
-        help=r":math:`\alpha_\eta`, spread over the subtypes of a class; the smaller, the fewer of them are used.",
-    )
-    prior_right: float = parameter(
-        default=4.0, must_be=number(above=0), help=r":math:`\alpha_\text{right}`, on the diagonal."
-    )
-    prior_wrong: float = parameter(
-        default=1.0, must_be=number(above=0), help=r":math:`\alpha_\text{wrong}`, off the diagonal."
-    )
+    n_subtypes: Annotated[
+        int, whole(1), Doc("Maximum number of subtypes M of every class; unneeded ones stay empty.")
+    ] = 10
+    class_prior: Annotated[
+        Literal["votes", "uniform"],
+        Doc(
+            r"'votes': :math:`\alpha_\tau` is how many tasks each class has by the vote shares, an option of "
+            "the authors' code, which holds the classes' shares near those of the votes. 'uniform': 1 for every class."
+        ),
+    ] = "votes"
+    prior_subtypes: Annotated[
+        float,
+        number(above=0),
+        Doc(r":math:`\alpha_\eta`, spread over the subtypes of a class; the smaller, the fewer of them are used."),
+    ] = 0.1
+    prior_right: Annotated[float, number(above=0), Doc(r":math:`\alpha_\text{right}`, on the diagonal.")] = 4.0
+    prior_wrong: Annotated[float, number(above=0), Doc(r":math:`\alpha_\text{wrong}`, off the diagonal.")] = 1.0
 
     def _numbers(self, crowd: Annotations) -> float:
         N, R, C = crowd.n_tasks, crowd.n_annotators, crowd.n_classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from conal.aggregation.dawid_skene import posterior_by_dawid_skene
 from conal.aggregation.em import LogParts, MatrixAggregator, Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
-from conal.parameters import Constraint, either, number, one_of, parameter
+from conal.parameters import Constraint, Doc, number, parameters
 
 # The paper's noise model in closed form: a label comes from the common confusion or from the annotator's own.
 #
@@ -135,6 +135,7 @@ class Split(NamedTuple):
 
 
 @register("common-confusion")
+@parameters
 class CommonConfusion(MatrixAggregator[Mixture]):
     r"""One confusion matrix that all annotators share and one for each of them, by EM: the paper's Appendix B.
 
@@ -200,36 +201,40 @@ class CommonConfusion(MatrixAggregator[Mixture]):
     ([0, 1], [True, True, True, False])
     """
 
-    n_iter = 500
+    n_iter: int = 500
 
-    omega: Literal["annotator", "annotation"] = parameter(
-        default="annotator",
-        must_be=one_of("annotator", "annotation"),
-        help="'annotator' is the model above. 'annotation' is Appendix B to the letter, for comparison: an omega for "
-        r"every label, set to :math:`q(s_i^r = 1) \propto \omega_i^r \sum_c q_i(c) \pi^g_{c, y}`, and counts weighted "
-        "by q(z) q(s) as if the two were independent. This step does not maximise the objective, which may "
-        "(rarely) fall, and an omega of a single label tends to 0 or 1: nearly all of them on "
-        "``conal.datasets.synthetic``, where fewer labels are right.",
-    )
-    prior_common: float = parameter(
-        default=0.1,
-        must_be=number(at_least=0),
-        help=r"Number of pseudo-labels :math:`\alpha_g` in every cell of the common matrix.",
-    )
-    prior_individual: float | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(one_of("auto"), number(at_least=0)),
-        help=r"Number of pseudo-labels :math:`\alpha_r` in every cell of an annotator's own matrix; the higher, the "
-        "more labels it takes to distinguish the annotator from the crowd. Both matrices are modes under "
-        r"Dirichlet(:math:`1 + \alpha`) priors; 0 is maximum likelihood, and a row without labels is uniform. 'auto' "
-        f"takes the one of {', '.join(map(str, PRIORS))} under which a held-out fifth of the labels is most probable.",
-    )
-    prior_omega: tuple[float, float] = parameter(
-        default=(1.0, 1.0),
-        must_be=_pair(),
-        help="a and b, pseudo-labels of every annotator from the common and from the own confusion: the mode under a "
-        "Beta(1 + a, 1 + b) prior. Not used by ``omega='annotation'``.",
-    )
+    omega: Annotated[
+        Literal["annotator", "annotation"],
+        Doc(
+            r"'annotator' is the model above. 'annotation' is Appendix B to the letter, for comparison: an omega for "
+            r"every label, set to :math:`q(s_i^r = 1) \propto \omega_i^r \sum_c q_i(c) \pi^g_{c, y}`, and counts "
+            r"weighted by q(z) q(s) as if the two were independent. This step does not maximise the objective, which "
+            r"may (rarely) fall, and an omega of a single label tends to 0 or 1: nearly all of them on "
+            r"``conal.datasets.synthetic``, where fewer labels are right."
+        ),
+    ] = "annotator"
+    prior_common: Annotated[
+        float, number(at_least=0), Doc(r"Number of pseudo-labels :math:`\alpha_g` in every cell of the common matrix.")
+    ] = 0.1
+    prior_individual: Annotated[
+        float | Literal["auto"],
+        number(at_least=0),
+        Doc(
+            r"Number of pseudo-labels :math:`\alpha_r` in every cell of an annotator's own matrix; the higher, the "
+            "more labels it takes to distinguish the annotator from the crowd. Both matrices are modes under "
+            r"Dirichlet(:math:`1 + \alpha`) priors; 0 is maximum likelihood, and a row without labels is uniform. "
+            f"'auto' takes the one of {', '.join(map(str, PRIORS))} under which a held-out fifth of the labels is most "
+            "probable."
+        ),
+    ] = "auto"
+    prior_omega: Annotated[
+        tuple[float, float],
+        _pair(),
+        Doc(
+            "a and b, pseudo-labels of every annotator from the common and from the own confusion: the mode under a "
+            "Beta(1 + a, 1 + b) prior. Not used by ``omega='annotation'``."
+        ),
+    ] = (1.0, 1.0)
 
     # ---------------------------------------------------------------- the prior and the starts
 
@@ -357,6 +362,7 @@ class Communities(NamedTuple):
 
 
 @register("backoff")
+@parameters
 class Backoff(MatrixAggregator[Communities]):
     r"""Own confusion matrices that back off to the crowd's where labels are few, with a learned strength.
 
@@ -406,20 +412,20 @@ class Backoff(MatrixAggregator[Communities]):
     [0, 1, 0, 1]
     """
 
-    n_iter = 500
-    tol = 1e-6
+    n_iter: int = 500
+    tol: float = 1e-6
 
-    prior_right: float = parameter(
-        default=3.0, must_be=number(above=0), help=r"Mode of :math:`\alpha_{cc}` beforehand, on the diagonal."
+    prior_right: Annotated[float, number(above=0), Doc(r"Mode of :math:`\alpha_{cc}` beforehand, on the diagonal.")] = (
+        3.0
     )
-    prior_wrong: float = parameter(
-        default=1.0, must_be=number(above=0), help=r"Mode of :math:`\alpha_{cl}` beforehand, off the diagonal."
-    )
-    prior_strength: float = parameter(
-        default=1.0,
-        must_be=number(above=0),
-        help=r"s, how firmly :math:`\alpha` is held near its mode: a Gamma(:math:`1 + s a_{cl}, s`) prior.",
-    )
+    prior_wrong: Annotated[
+        float, number(above=0), Doc(r"Mode of :math:`\alpha_{cl}` beforehand, off the diagonal.")
+    ] = 1.0
+    prior_strength: Annotated[
+        float,
+        number(above=0),
+        Doc(r"s, how firmly :math:`\alpha` is held near its mode: a Gamma(:math:`1 + s a_{cl}, s`) prior."),
+    ] = 1.0
 
     @property
     def _n_communities(self) -> int:

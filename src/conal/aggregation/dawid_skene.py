@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from conal.aggregation.engines import CompiledEngine, Engine, Expectation, Spars
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, DataWarning, warn
-from conal.parameters import flag, number, one_of, optional, parameter
+from conal.parameters import Doc, number, parameters
 
 # Spectral start of Dawid-Skene: confusion matrices from how labels of three groups of annotators occur together.
 #
@@ -225,6 +225,7 @@ class Confusions(NamedTuple):
 
 
 @register("dawid-skene")
+@parameters
 class DawidSkene(MatrixAggregator[Confusions]):
     r"""A confusion matrix for every annotator, by maximum likelihood and EM.
 
@@ -283,42 +284,49 @@ class DawidSkene(MatrixAggregator[Confusions]):
         {"class_prior": "labels", "prior": 1.0},
     )
 
-    prior: float = parameter(
-        default=0.0,
-        must_be=number(at_least=0),
-        help=r"Number of pseudo-labels :math:`\alpha` in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) "
-        "prior on every row. 0 is maximum likelihood. A row without labels is uniform. A small prior does not keep a "
-        "rare class from taking hard tasks, it helps it to; ``guard`` notices.",
-    )
-    accelerate: bool = parameter(
-        default=True,
-        must_be=flag(),
-        help="Try a longer step after every iteration (SQUAREM), and take it unless the objective falls. It reaches "
-        "the same result in fewer iterations. With ``tol=0``, exactly ``n_iter`` plain steps are made.",
-    )
+    prior: Annotated[
+        float,
+        number(at_least=0),
+        Doc(
+            r"Number of pseudo-labels :math:`\alpha` in every cell: the mode under a Dirichlet(:math:`1 + \alpha`) "
+            r"prior on every row. 0 is maximum likelihood. A row without labels is uniform. A small prior does not "
+            r"keep a rare class from taking hard tasks, it helps it to; ``guard`` notices."
+        ),
+    ] = 0.0
+    accelerate: Annotated[
+        bool,
+        Doc(
+            "Try a longer step after every iteration (SQUAREM), and take it unless the objective falls. It reaches "
+            "the same result in fewer iterations. With ``tol=0``, exactly ``n_iter`` plain steps are made."
+        ),
+    ] = True
 
-    class_prior: Literal["estimate", "labels"] = parameter(
-        default="estimate",
-        must_be=one_of("estimate", "labels"),
-        help=r"'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`. 'labels' takes the shares of the labels, for "
-        "crowds where the estimate puts all tasks into one class.",
-    )
+    class_prior: Annotated[
+        Literal["estimate", "labels"],
+        Doc(
+            r"'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`. 'labels' takes the shares of the labels, for "
+            "crowds where the estimate puts all tasks into one class."
+        ),
+    ] = "estimate"
 
-    start: Literal["votes", "spectral"] = parameter(
-        default="votes",
-        must_be=one_of("votes", "spectral"),
-        help="Where the first run starts. 'votes': the vote shares. 'spectral': matrices from how labels of three "
-        "groups of annotators occur together, which do not rely on the majority being right. It needs many tasks with "
-        "labels of several annotators, and ``seed`` deals the groups. Where there is no such start, a warning says so, "
-        "and the votes are used.",
-    )
+    start: Annotated[
+        Literal["votes", "spectral"],
+        Doc(
+            "Where the first run starts. 'votes': the vote shares. 'spectral': matrices from how labels of three "
+            "groups of annotators occur together, which do not rely on the majority being right. It needs many tasks "
+            "with labels of several annotators, and ``seed`` deals the groups. Where there is no such start, a "
+            "warning says so, and the votes are used."
+        ),
+    ] = "votes"
 
-    inferred_labels: float | None = parameter(
-        default=15.0,
-        must_be=optional(number(above=0)),
-        help="Number of labels m that every row of a matrix by inferred labels counts in the end, beside the labels on "
-        "tasks of known truth; None leaves it at EM, where a true label counts as much as an inferred one.",
-    )
+    inferred_labels: Annotated[
+        float | None,
+        number(above=0),
+        Doc(
+            "Number of labels m that every row of a matrix by inferred labels counts in the end, beside the labels on "
+            "tasks of known truth; None leaves it at EM, where a true label counts as much as an inferred one."
+        ),
+    ] = 15.0
 
     def _starts(self) -> list[Start[Confusions]]:
         votes, *random = super()._starts()
@@ -383,6 +391,7 @@ def _beside_truth(truth: Sums, everything: Sums, inferred_labels: float) -> Conf
 
 
 @register("one-coin")
+@parameters
 class OneCoinDawidSkene(DawidSkene):
     r"""Dawid-Skene with one number per annotator: right with probability :math:`p_r`.
 
@@ -398,14 +407,16 @@ class OneCoinDawidSkene(DawidSkene):
 
     remedies = ({"class_prior": "labels"},)
 
-    inferred_labels = None
+    inferred_labels: float | None = None
 
-    prior: float = parameter(
-        default=0.0,
-        must_be=number(at_least=0),
-        help=r"Number of pseudo-labels :math:`\alpha`, right and wrong alike: the mode under a "
-        r"Beta(:math:`1 + \alpha, 1 + \alpha`) prior.",
-    )
+    prior: Annotated[
+        float,
+        number(at_least=0),
+        Doc(
+            r"Number of pseudo-labels :math:`\alpha`, right and wrong alike: the mode under a "
+            r"Beta(:math:`1 + \alpha, 1 + \alpha`) prior."
+        ),
+    ] = 0.0
 
     def _confusion(self, counts: FloatArray) -> FloatArray:
         C = counts.shape[-1]
@@ -437,6 +448,7 @@ class Beliefs(NamedTuple):
 
 
 @register("bayes-dawid-skene")
+@parameters
 class BayesianDawidSkene(MatrixAggregator[Beliefs]):
     r"""Dawid-Skene with distributions over the confusion matrices: Bayesian classifier combination.
 
@@ -481,17 +493,15 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
     [0, 1, 0, 1]
     """
 
-    n_iter = 500
-    tol = 1e-6
+    n_iter: int = 500
+    tol: float = 1e-6
 
-    prior_right: float = parameter(
-        default=3.0,
-        must_be=number(above=0),
-        help=r":math:`\alpha_\text{right}`, on the diagonal. The defaults say that a label is more likely right.",
-    )
-    prior_wrong: float = parameter(
-        default=1.0, must_be=number(above=0), help=r":math:`\alpha_\text{wrong}`, off the diagonal."
-    )
+    prior_right: Annotated[
+        float,
+        number(above=0),
+        Doc(r":math:`\alpha_\text{right}`, on the diagonal. The defaults say that a label is more likely right."),
+    ] = 3.0
+    prior_wrong: Annotated[float, number(above=0), Doc(r":math:`\alpha_\text{wrong}`, off the diagonal.")] = 1.0
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Beliefs | None) -> Beliefs:
         prior = mostly_right(votes.shape[2], self.prior_right, self.prior_wrong)
@@ -530,6 +540,7 @@ class HardEngine(SparseEngine[Confusions]):
 
 
 @register("fast-dawid-skene")
+@parameters
 class FastDawidSkene(DawidSkene):
     r"""Dawid-Skene with hard assignments, which ends after a few iterations.
 
@@ -570,8 +581,8 @@ class FastDawidSkene(DawidSkene):
 
     sums_suffice = False
 
-    accelerate = False
-    inferred_labels = None
+    accelerate: bool = False
+    inferred_labels: float | None = None
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """Hard assignments by sparse products."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from conal.aggregation.guard import Collapse, collapse_of
 from conal.aggregation.held_out import TRIAL, held_out_scores, strongest
 from conal.data.annotations import Annotations
 from conal.errors import ConvergenceWarning, warn
-from conal.parameters import flag, number, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 # SQUAREM: longer steps where EM is slow.
 
@@ -142,6 +142,7 @@ class Run(Generic[Parameters]):
         return self.history[-1] - self.history[-2]
 
 
+@parameters
 class EMAggregator(Aggregator, Generic[Parameters]):
     r"""Expectation-maximisation: the loop, with restarts and a convergence test.
 
@@ -170,24 +171,21 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     """Whether the M-step needs only the expected counts, so that several processes can share the tasks."""
     remedies: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Parameters to try if the labels collapse from every start."""
-    _previous: FloatArray | None = None
 
-    n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
-    tol: float = parameter(
-        default=1e-5,
-        must_be=number(at_least=0),
-        help="Stop when an iteration changes the objective by less than this per annotation.",
-    )
-    n_restarts: int = parameter(
-        default=1,
-        must_be=whole(1),
-        help="Number of runs from different starts; the one with the highest objective is kept. The first starts at "
-        "the vote shares, the others at votes with random weight added to every class.",
-    )
-    seed: int = parameter(default=0, must_be=whole(0), help="Seed of the random starts.")
-    verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress of long fits in a terminal or notebook."
-    )
+    n_iter: Annotated[int, whole(1), Doc("Maximum number of iterations.")] = 100
+    tol: Annotated[
+        float, number(at_least=0), Doc("Stop when an iteration changes the objective by less than this per annotation.")
+    ] = 1e-5
+    n_restarts: Annotated[
+        int,
+        whole(1),
+        Doc(
+            "Number of runs from different starts; the one with the highest objective is kept. The first starts at "
+            "the vote shares, the others at votes with random weight added to every class."
+        ),
+    ] = 1
+    seed: Annotated[int, whole(0), Doc("Seed of the random starts.")] = 0
+    verbose: Annotated[bool, Doc("Show progress of long fits in a terminal or notebook.")] = True
 
     # ---------------------------------------------------------------- what a subclass supplies
 
@@ -388,6 +386,7 @@ class LogParts(NamedTuple):
     pi_r: FloatArray
 
 
+@parameters
 class MatrixAggregator(EMAggregator[Parameters]):
     r"""Base of EM aggregators whose E-step is by a class prior and a confusion matrix per annotator.
 

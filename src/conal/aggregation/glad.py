@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, class_shares, normalised, one_coin
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Expectation
-from conal.parameters import one_of, parameter
+from conal.parameters import Doc, parameters
 
 PRIOR_MEAN = 1.0
 """Prior mean of every ability and every log-easiness; the variance is 1 too."""
@@ -34,6 +34,7 @@ class Abilities(NamedTuple):
 
 
 @register("glad")
+@parameters
 class GLAD(EMAggregator[Abilities]):
     r"""Annotators of graded ability on tasks of graded difficulty, by EM.
 
@@ -91,16 +92,17 @@ class GLAD(EMAggregator[Abilities]):
     True
     """
 
-    n_iter = 200
-    tol = 1e-6  # an iteration makes one Newton step only, and so gains less than in other models
+    n_iter: int = 200
+    tol: float = 1e-6  # an iteration makes one Newton step only, and so gains less than in other models
 
-    class_prior: Literal["uniform", "estimate"] = parameter(
-        default="uniform",
-        must_be=one_of("uniform", "estimate"),
-        help=r"'uniform' as in the original. 'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`, for classes of "
-        "very different frequency. It can reinforce itself: a disputed task counts as hard and falls to the frequent "
-        "class, which thereby becomes more frequent.",
-    )
+    class_prior: Annotated[
+        Literal["uniform", "estimate"],
+        Doc(
+            r"'uniform' as in the original. 'estimate' takes :math:`\rho_c = \frac1N \sum_i q_i(c)`, for classes of "
+            r"very different frequency. It can reinforce itself: a disputed task counts as hard and falls to the "
+            r"frequent class, which thereby becomes more frequent."
+        ),
+    ] = "uniform"
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Abilities | None) -> Abilities:
         crowd, posterior, (N, R, C) = votes.annotations, expectation.posterior, votes.shape

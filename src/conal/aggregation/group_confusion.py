@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo, in_order_of
 from conal.data.encoding import spelling
 from conal.errors import ConvergenceWarning, InputError
-from conal.parameters import Constraint, either, number, one_of, parameter, whole
+from conal.parameters import Constraint, Doc, number, parameters, parameters_of, whole
 
 # Groups of annotators by merging: those whose labels one matrix explains best become one, again and again.
 
@@ -127,6 +127,7 @@ class Choices:
 
 
 @register("group-confusion")
+@parameters
 class GroupConfusion(Choices, Backoff):
     r"""Three levels of confusion: the crowd's, a group's and an annotator's, each drawn to the one above.
 
@@ -205,25 +206,31 @@ class GroupConfusion(Choices, Backoff):
     ([0, 1], ('a', 'b'), [0, 0, 0, 1, 1])
     """
 
-    groups: Any = parameter(
-        default=None,
-        must_be=_groups(),
-        help="Who belongs together: a mapping from annotator to group, a list in the order of the annotators, the "
-        f"number of groups to learn, or 'auto', the number up to {MOST_GROUPS} under which held-out labels are most "
-        "probable. None takes the groups of ``annotator_info``, and is 'auto' where there are none.",
-    )
-    pooling: float | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(one_of("auto"), number(above=0)),
-        help="A, the number of labels of the common kind that are added to every row of a group's matrix: the higher, "
-        "the more of its labels distinguish a group from the crowd. 'auto' learns it.",
-    )
-    prior_strength: float = parameter(
-        default=1.0,
-        must_be=number(above=0),
-        help="A_0, the same for a prior of all these matrices: a, which has the proportions of ``prior_right`` on the "
-        "diagonal and ``prior_wrong`` elsewhere.",
-    )
+    groups: Annotated[
+        Any,
+        _groups(),
+        Doc(
+            "Who belongs together: a mapping from annotator to group, a list in the order of the annotators, the "
+            f"number of groups to learn, or 'auto', the number up to {MOST_GROUPS} under which held-out labels are "
+            "most probable. None takes the groups of ``annotator_info``, and is 'auto' where there are none."
+        ),
+    ] = None
+    pooling: Annotated[
+        float | Literal["auto"],
+        number(above=0),
+        Doc(
+            "A, the number of labels of the common kind that are added to every row of a group's matrix: the higher, "
+            "the more of its labels distinguish a group from the crowd. 'auto' learns it."
+        ),
+    ] = "auto"
+    prior_strength: Annotated[
+        float,
+        number(above=0),
+        Doc(
+            "A_0, the same for a prior of all these matrices: a, which has the proportions of ``prior_right`` on the "
+            "diagonal and ``prior_wrong`` elsewhere."
+        ),
+    ] = 1.0
 
     # ---------------------------------------------------------------- who belongs together, and how much is pooled
 
@@ -317,7 +324,7 @@ class GroupConfusion(Choices, Backoff):
 
     def _by_backoff(self, votes: Votes, known: npt.NDArray[np.int64]) -> FloatArray:
         """(N, C) posterior of the model without groups; whether it has converged does not matter."""
-        shared = {name: value for name, value in self.get_params().items() if name in Backoff.declared}
+        shared = {name: value for name, value in self.get_params().items() if name in parameters_of(Backoff)}
         model = Backoff(**shared | TRIAL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

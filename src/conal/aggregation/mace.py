@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import scipy
@@ -12,7 +12,7 @@ from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, divergence, expected_log, normalised
 from conal.aggregation.em import LogParts, MatrixAggregator
 from conal.aggregation.engines import Expectation
-from conal.parameters import number, one_of, parameter
+from conal.parameters import Doc, number, parameters
 
 START = 0.5
 """Share of the labels that agree with the first guess at the truth which first counts as knowing, not as luck."""
@@ -26,6 +26,7 @@ class Habits(NamedTuple):
 
 
 @register("mace")
+@parameters
 class MACE(MatrixAggregator[Habits]):
     r"""Annotators who know the answer with a probability of their own, and otherwise label by habit.
 
@@ -74,31 +75,33 @@ class MACE(MatrixAggregator[Habits]):
     ([0, 1, 0, 1], [True, True, False, False])
     """
 
-    n_iter = 1000
-    tol = 1e-7  # it converges slowly where many annotators know most answers
+    n_iter: int = 1000
+    tol: float = 1e-7  # it converges slowly where many annotators know most answers
 
-    method: Literal["vb", "em"] = parameter(
-        default="vb",
-        must_be=one_of("vb", "em"),
-        help="'vb': distributions over the parameters, as the authors advise. 'em': their mode.",
-    )
-    prior_knowing: float = parameter(
-        default=0.5,
-        must_be=number(above=0),
-        help=r"Both parameters of the Beta distribution of :math:`\theta_r`, for ``method='vb'``; below 1, annotators "
-        "tend to know either most answers or few.",
-    )
-    prior_spam: float = parameter(
-        default=10.0,
-        must_be=number(above=0),
-        help=r"Parameters of the Dirichlet distribution of :math:`\xi^r`, for ``method='vb'``; above 1, habits are "
-        "rather even.",
-    )
-    smoothing: float = parameter(
-        default=0.01,
-        must_be=number(above=0),
-        help="Number of pseudo-labels of every annotator, for ``method='em'``: 1 / C of it is added to every count.",
-    )
+    method: Annotated[
+        Literal["vb", "em"], Doc("'vb': distributions over the parameters, as the authors advise. 'em': their mode.")
+    ] = "vb"
+    prior_knowing: Annotated[
+        float,
+        number(above=0),
+        Doc(
+            r"Both parameters of the Beta distribution of :math:`\theta_r`, for ``method='vb'``; below 1, annotators "
+            "tend to know either most answers or few."
+        ),
+    ] = 0.5
+    prior_spam: Annotated[
+        float,
+        number(above=0),
+        Doc(
+            r"Parameters of the Dirichlet distribution of :math:`\xi^r`, for ``method='vb'``; above 1, habits are "
+            "rather even."
+        ),
+    ] = 10.0
+    smoothing: Annotated[
+        float,
+        number(above=0),
+        Doc("Number of pseudo-labels of every annotator, for ``method='em'``: 1 / C of it is added to every count."),
+    ] = 0.01
 
     # ---------------------------------------------------------------- the steps
 

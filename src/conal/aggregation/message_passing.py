@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
 import scipy
@@ -13,7 +15,7 @@ from conal.aggregation.voting import VoteAggregator, weighted_votes
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn
-from conal.parameters import number, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 # KOS: annotators and tasks exchange messages about who is reliable and what is true.
 
@@ -24,6 +26,7 @@ NO_MESSAGE = 1e-14
 
 
 @register("kos")
+@parameters
 class KOS(VoteAggregator):
     r"""Message passing between tasks and annotators, after Karger, Oh and Shah.
 
@@ -71,7 +74,7 @@ class KOS(VoteAggregator):
     [0, 1, 0, 1, 1]
     """
 
-    n_iter: int = parameter(default=100, must_be=whole(1), help="Number of rounds of messages.")
+    n_iter: Annotated[int, whole(1), Doc("Number of rounds of messages.")] = 100
 
     def _aggregate(self, crowd: Annotations, known: Codes) -> FloatArray:
         N, C = crowd.n_tasks, crowd.n_classes
@@ -130,6 +133,7 @@ NO_SKILL = 1e-9
 
 
 @register("mmsr")
+@parameters
 class MMSR(Aggregator):
     r"""Skills from how often pairs of annotators agree, with extreme pairs left out (M-MSR).
 
@@ -178,10 +182,8 @@ class MMSR(Aggregator):
     [0, 1, 0, 1, 0]
     """
 
-    n_iter: int = parameter(default=10_000, must_be=whole(1), help="Maximum number of iterations.")
-    tol: float = parameter(
-        default=1e-10, must_be=number(at_least=0), help="Stop when an iteration changes the matrix by less (norm)."
-    )
+    n_iter: Annotated[int, whole(1), Doc("Maximum number of iterations.")] = 10_000
+    tol: Annotated[float, number(at_least=0), Doc("Stop when an iteration changes the matrix by less (norm).")] = 1e-10
 
     def _numbers(self, crowd: Annotations) -> float:
         return super()._numbers(crowd) + 10 * crowd.n_annotators**2  # agreement of all pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from conal.aggregation.counts import Votes, class_shares, softmax
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
-from conal.parameters import either, number, one_of, parameter
+from conal.parameters import Doc, number, parameters
 
 # Labels by scores of the annotator and of the task: probabilities, and Newton steps on the scores of one kind.
 
@@ -154,6 +154,7 @@ class Scores(NamedTuple):
 
 
 @register("minimax-entropy")
+@parameters
 class MinimaxEntropy(EMAggregator[Scores]):
     r"""Confusion that depends on the annotator and on the task, by the minimax conditional entropy principle.
 
@@ -214,14 +215,16 @@ class MinimaxEntropy(EMAggregator[Scores]):
 
     quick = False
 
-    n_iter = 500
+    n_iter: int = 500
 
-    gamma: float | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(one_of("auto"), number(above=0)),
-        help=r":math:`\gamma`, how firmly all scores are held near zero. 'auto' takes the greatest of 1/8, 1/4, 1/2 "
-        "and 1 under which held-out labels are not clearly less probable than under the best (authors: 0.5).",
-    )
+    gamma: Annotated[
+        float | Literal["auto"],
+        number(above=0),
+        Doc(
+            r":math:`\gamma`, how firmly all scores are held near zero. 'auto' takes the greatest of 1/8, 1/4, 1/2 "
+            "and 1 under which held-out labels are not clearly less probable than under the best (authors: 0.5)."
+        ),
+    ] = "auto"
 
     def _numbers(self, crowd: Annotations) -> float:
         return 10 * (crowd.n_tasks + crowd.n_annotators) * crowd.n_classes**2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from conal.aggregation.counts import Votes, clamped, class_shares, normalised, r
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn
-from conal.parameters import number, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 NUDGE = 0.1
 """Random part of the start: equal dimensions would stay equal."""
@@ -38,6 +38,7 @@ class Space(NamedTuple):
 
 
 @register("multidimensional")
+@parameters
 class Multidimensional(Aggregator):
     r"""Tasks as points in one or a few dimensions, and annotators with weights and thresholds of their own.
 
@@ -88,22 +89,20 @@ class Multidimensional(Aggregator):
 
     quick = False
 
-    n_dims: int = parameter(
-        default=1,
-        must_be=whole(1),
-        help="Number of dimensions D. With one, a task has a degree of being of the class, and annotators have "
-        "thresholds and sharpness; more tell apart annotators who look at different things.",
-    )
-    sigma_x: float = parameter(default=0.8, must_be=number(above=0), help=r":math:`\sigma_x`, how far tasks spread.")
-    sigma_w: float = parameter(default=1.0, must_be=number(above=0), help=r":math:`\sigma_w`, how weights differ.")
-    sigma_tau: float = parameter(
-        default=3.0, must_be=number(above=0), help=r":math:`\sigma_\tau`, how thresholds differ."
-    )
-    n_iter: int = parameter(default=1000, must_be=whole(1), help="Maximum number of steps, for each question.")
-    tol: float = parameter(
-        default=1e-9, must_be=number(at_least=0), help="Stop when a step changes the objective by a smaller share."
-    )
-    seed: int = parameter(default=0, must_be=whole(0), help="Seed of the start.")
+    n_dims: Annotated[
+        int,
+        whole(1),
+        Doc(
+            "Number of dimensions D. With one, a task has a degree of being of the class, and annotators have "
+            "thresholds and sharpness; more tell apart annotators who look at different things."
+        ),
+    ] = 1
+    sigma_x: Annotated[float, number(above=0), Doc(r":math:`\sigma_x`, how far tasks spread.")] = 0.8
+    sigma_w: Annotated[float, number(above=0), Doc(r":math:`\sigma_w`, how weights differ.")] = 1.0
+    sigma_tau: Annotated[float, number(above=0), Doc(r":math:`\sigma_\tau`, how thresholds differ.")] = 3.0
+    n_iter: Annotated[int, whole(1), Doc("Maximum number of steps, for each question.")] = 1000
+    tol: Annotated[float, number(at_least=0), Doc("Stop when a step changes the objective by a smaller share.")] = 1e-9
+    seed: Annotated[int, whole(0), Doc("Seed of the start.")] = 0
 
     # ---------------------------------------------------------------- questions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy
@@ -13,7 +13,7 @@ from conal.aggregation.counts import Votes, normalised, softmax
 from conal.aggregation.em import LogParts, MatrixAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
-from conal.parameters import either, number, one_of, parameter
+from conal.parameters import Doc, number, parameters
 
 # Error against Dawid-Skene, mean and median on 400 simulated crowds of grades: studies/results/0.2.0/ordinal.csv.
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 1000.0)
@@ -71,6 +71,7 @@ def fall_off(habits: FloatArray, levels: FloatArray, guesses: float = GUESSES) -
 
 
 @register("ordinal")
+@parameters
 class Ordinal(MatrixAggregator[Scale]):
     r"""Labels on a scale: annotators miss the true level by a little more often than by a lot.
 
@@ -136,15 +137,17 @@ class Ordinal(MatrixAggregator[Scale]):
 
     ordered: ClassVar[bool] = True
 
-    n_iter = 500
+    n_iter: int = 500
 
-    strength: float | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(one_of("auto"), number(above=0)),
-        help=r"How many labels of a class, :math:`\kappa`, an annotator's own matrix needs to outweigh the fall-off. "
-        f"'auto' takes the greatest of {', '.join(f'{each:g}' for each in STRENGTHS)} under which a held-out fifth of "
-        "the labels is not clearly less probable than under the best.",
-    )
+    strength: Annotated[
+        float | Literal["auto"],
+        number(above=0),
+        Doc(
+            r"How many labels of a class, :math:`\kappa`, an annotator's own matrix needs to outweigh the fall-off. "
+            f"'auto' takes the greatest of {', '.join(f'{each:g}' for each in STRENGTHS)} under which a held-out fifth "
+            "of the labels is not clearly less probable than under the best."
+        ),
+    ] = "auto"
 
     # ---------------------------------------------------------------- how firmly matrices are drawn to the fall-off
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.problems import check_memory
 from conal.errors import DataWarning, warn
-from conal.parameters import number, one_of, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 # Weighted votes: what all aggregators share whose labels are the winners of a vote.
 
@@ -22,6 +22,7 @@ ROUNDING = 1e-9
 """Shares of the votes that differ by less are a tie: sums of weights depend on their order in the last digits."""
 
 
+@parameters
 class VoteAggregator(Aggregator):
     """The class with most votes wins; on a tie, the first of the classes with most votes.
 
@@ -60,6 +61,7 @@ def weighted_votes(crowd: Annotations, weights: FloatArray | None = None) -> Flo
 
 
 @register("majority-vote")
+@parameters
 class MajorityVote(VoteAggregator):
     r"""One vote per annotator: the class with most votes wins, and ties go to the first class or are drawn.
 
@@ -86,15 +88,16 @@ class MajorityVote(VoteAggregator):
     [0, 1]
     """
 
-    guard = "off"  # votes cannot contradict themselves
+    guard: Literal["repair", "warn", "off"] = "off"  # votes cannot contradict themselves
 
-    ties: Literal["first", "random"] = parameter(
-        default="first",
-        must_be=one_of("first", "random"),
-        help="'first': a tie goes to the class that is first in ``annotations.classes``, for any order of rows in the "
-        "file. 'random': draw one of the tied classes.",
-    )
-    seed: int = parameter(default=0, must_be=whole(0), help="Seed for ``ties='random'``.")
+    ties: Annotated[
+        Literal["first", "random"],
+        Doc(
+            "'first': a tie goes to the class that is first in ``annotations.classes``, for any order of rows in the "
+            "file. 'random': draw one of the tied classes."
+        ),
+    ] = "first"
+    seed: Annotated[int, whole(0), Doc("Seed for ``ties='random'``.")] = 0
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         return clamped(vote_shares(crowd), known)
@@ -111,6 +114,7 @@ class MajorityVote(VoteAggregator):
 
 
 @register("gold-majority-vote")
+@parameters
 class GoldMajorityVote(VoteAggregator):
     r"""A vote weighted by accuracy on tasks of known truth, which ``true_labels`` supplies.
 
@@ -172,6 +176,7 @@ def _accuracy(crowd: Annotations, known: npt.NDArray[np.int64], certain: npt.NDA
 
 
 @register("wawa")
+@parameters
 class Wawa(VoteAggregator):
     r"""Worker agreement with aggregate: a majority vote, then a vote weighted by agreement with it.
 
@@ -219,6 +224,7 @@ FIXED = 1e-12
 
 
 @register("zero-based-skill")
+@parameters
 class ZeroBasedSkill(VoteAggregator):
     r"""Weighted votes whose weights move towards the agreement with the vote, step by step.
 
@@ -256,16 +262,14 @@ class ZeroBasedSkill(VoteAggregator):
     ([0, 1, 0], True)
     """
 
-    n_iter: int = parameter(default=100, must_be=whole(1), help="Maximum number of iterations.")
-    lr_init: float = parameter(
-        default=1.0, must_be=number(above=0, at_most=1), help="Learning rate of the first steps."
-    )
-    lr_steps_to_reduce: int = parameter(
-        default=20, must_be=whole(1), help="The learning rate is reduced in every iteration that this number divides."
-    )
-    lr_reduce_factor: float = parameter(
-        default=0.5, must_be=number(above=0, at_most=1), help="Factor by which the learning rate is reduced."
-    )
+    n_iter: Annotated[int, whole(1), Doc("Maximum number of iterations.")] = 100
+    lr_init: Annotated[float, number(above=0, at_most=1), Doc("Learning rate of the first steps.")] = 1.0
+    lr_steps_to_reduce: Annotated[
+        int, whole(1), Doc("The learning rate is reduced in every iteration that this number divides.")
+    ] = 20
+    lr_reduce_factor: Annotated[
+        float, number(above=0, at_most=1), Doc("Factor by which the learning rate is reduced.")
+    ] = 0.5
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         skills = np.full(crowd.n_annotators, 1.0 / max(crowd.n_classes, 1))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal._files import real_path
-from conal._registry import names_in_source
 from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
@@ -31,6 +30,7 @@ from conal.cli.private import refuse_beside_private, release
 from conal.cli.terminal import class_name, one_line
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
+from conal.parameters.names import AGGREGATORS
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import ReleaseOptions, ReportOptions
 
@@ -56,9 +56,7 @@ def aggregate(
         Path,
         typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
     ],
-    method: Annotated[
-        str, typer.Option(help=f"Aggregation method: {', '.join(names_in_source('conal.aggregation'))}.")
-    ] = DEFAULT,
+    method: Annotated[str, typer.Option(help=f"Aggregation method: {', '.join(AGGREGATORS)}.")] = DEFAULT,
     true_labels: TrueLabels = None,
     annotators: Annotated[
         Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")

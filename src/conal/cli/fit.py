@@ -16,7 +16,6 @@ import typer
 
 from conal._files import check_place, real_path
 from conal._progress import make_progress
-from conal._registry import names_in_source
 from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
@@ -32,7 +31,8 @@ from conal.cli.inputs import (
 )
 from conal.cli.terminal import say
 from conal.errors import DataWarning, DivergenceError, InputError, warn
-from conal.parameters import check_parameters, flag, parameter
+from conal.parameters import Doc, check_parameters, parameters, parameters_of
+from conal.parameters.names import METHODS
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import PrivacyOptions, ShowOptions
 from conal.parameters.training import ClassifierParameters
@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
 
 
+@parameters
 class InstanceOptions(options.TextOptions):
     """How the tasks' features or texts are read, and joined with labels."""
 
-    allow_missing: bool = parameter(
-        default=False, must_be=flag(), help="Drop tasks that have labels, but no features or text."
-    )
+    allow_missing: Annotated[bool, Doc("Drop tasks that have labels, but no features or text.")] = False
 
 
 SETTINGS = options.settable(ReadOptions, InstanceOptions, ShowOptions, PrivacyOptions, ClassifierParameters)
@@ -65,9 +64,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Output model folder.")],
     features: options.Features = None,
     text: options.Text = None,
-    method: Annotated[str, typer.Option(help=f"Method: {', '.join(names_in_source('conal.methods'))}.")] = (
-        options.DEFAULT_METHOD
-    ),
+    method: Annotated[str, typer.Option(help=f"Method: {', '.join(METHODS)}.")] = (options.DEFAULT_METHOD),
     true_labels: TrueLabels = None,
     epochs: Annotated[
         str | None, options.option(ClassifierParameters, "epochs", metavar="<int|auto>", show_default="auto")
@@ -112,7 +109,9 @@ def fit(
     no_report: options.NoReport = False,
     anonymise: Annotated[
         bool,
-        options.on_off("--anonymise", rich_help_panel=options.PRIVACY, help=PrivacyOptions.declared["anonymise"].help),
+        options.on_off(
+            "--anonymise", rich_help_panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help
+        ),
     ] = False,
     private: Annotated[str | None, typer.Option(hidden=True, help="Refused; see conal aggregate.")] = None,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from conal.cli import options
 from conal.cli.terminal import class_name
+from conal.parameters import parameters_of
 from conal.parameters.reading import ReadOptions
 
 SETTINGS = options.settable(ReadOptions)
@@ -51,7 +52,12 @@ def inspect(
     reading = options.taken(ReadOptions, given, **columns, ordinal=ordinal)
     options.refuse_unknown(given, SETTINGS)
     facts = inspect_file(labels, reading)
-    words = [word for name, value in columns.items() if value for word in (ReadOptions.declared[name].flag, value)]
+    words = [
+        word
+        for name, value in columns.items()
+        if value
+        for word in (parameters_of(ReadOptions)[name].option.flag, value)
+    ]
     words += ["--ordinal"] if ordinal else []
     words += [word for pair in settings or [] for word in ("--set", pair)]
     command = _next_command(labels, words, facts["data"])

@@ -12,7 +12,7 @@ import typer
 
 from conal.cli.terminal import one_line, say
 from conal.errors import InputError
-from conal.parameters import Parameter, Parameterised, anything, parameter
+from conal.parameters import Doc, Option, Parameter, parameters, parameters_of
 from conal.parameters.constraints import json_or_text
 from conal.parameters.reading import ReadOptions
 
@@ -24,10 +24,10 @@ DEFAULT_METHOD = "xconal"
 """The default method; docs/choosing.md has the reasons."""
 
 
-def option(declares: type[Parameterised], name: str, *flags: str, **more: Any) -> Any:
+def option(declares: type[Any], name: str, *flags: str, **more: Any) -> Any:
     """The option of a declared parameter, with its help."""
-    found = declares.declared[name]
-    return typer.Option(*(flags or (found.flag,)), **({"help": found.help} | more))
+    found = parameters_of(declares)[name]
+    return typer.Option(*(flags or (found.option.flag,)), **({"help": found.help} | more))
 
 
 def on_off(*flags: str, **more: Any) -> Any:
@@ -37,13 +37,17 @@ def on_off(*flags: str, **more: Any) -> Any:
 
 # ``--set NAME=VALUE``: one way to everything that has no option of its own.
 
-Given = TypeVar("Given", bound=Parameterised)
+Given = TypeVar("Given")
 
 
-def settable(*declares: type[Parameterised], also: Sequence[str] = ()) -> dict[str, Parameter]:
+def settable(*declares: type[Any], also: Sequence[str] = ()) -> dict[str, Parameter]:
     """Parameters of these classes that have no option; ``also`` names those whose option the command does not have."""
-    declared = {name: found for each in declares for name, found in each.declared.items()}
-    return {name: found for name, found in declared.items() if found.parse and (name in also or not found.flag)}
+    declared = {name: found for each in declares for name, found in parameters_of(each).items()}
+    return {
+        name: found
+        for name, found in declared.items()
+        if found.option.parse and (name in also or not found.option.flag)
+    }
 
 
 def set_option(names: Mapping[str, Parameter], more: str = "") -> Any:
@@ -67,7 +71,7 @@ def parse_settings(pairs: Sequence[str] | None) -> dict[str, str]:
     return settings
 
 
-def chosen(declares: type[Parameterised], settings: dict[str, str], **options: Any) -> dict[str, Any]:
+def chosen(declares: type[Any], settings: dict[str, str], **options: Any) -> dict[str, Any]:
     """The values that the user chose for parameters of a class, checked: by options, and those taken out of settings.
 
     An option that is None or False was not used.
@@ -77,15 +81,15 @@ def chosen(declares: type[Parameterised], settings: dict[str, str], **options: A
     ({'task': 'item', 'missing': ['NA', '-1']}, {'lam': '2'})
     """
     found = {}
-    for name, declared in declares.declared.items():
+    for name, declared in parameters_of(declares).items():
         value = options.get(name)
         used = value is not None and value is not False
-        if name in settings and declared.parse is not None:
+        if name in settings and declared.option.parse is not None:
             if used:
-                raise InputError(f"--set {name}: {declared.flag} sets it too; leave out one of the two")
+                raise InputError(f"--set {name}: {declared.option.flag} sets it too; leave out one of the two")
             value, used = settings.pop(name), True
         if used:
-            found[name] = declared.parse(value) if declared.parse and isinstance(value, str) else value
+            found[name] = declared.option.parse(value) if declared.option.parse and isinstance(value, str) else value
             declared.check(found[name])
     return found
 
@@ -160,15 +164,15 @@ Text = Annotated[
 NoReport = Annotated[bool, on_off("--no-report", rich_help_panel=REPORT, help="Do not write report.html.")]
 
 
-class TextOptions(Parameterised):
+@parameters
+class TextOptions:
     """How texts are read."""
 
-    text_column: str | None = parameter(
-        default=None,
-        must_be=anything(),
-        help="Column with the texts; by default one that is called text, sentence, content, body or alike.",
-        parse=str,
-    )
+    text_column: Annotated[
+        str | None,
+        Doc("Column with the texts; by default one that is called text, sentence, content, body or alike."),
+        Option(parse=str),
+    ] = None
 
 
 # What commands print.

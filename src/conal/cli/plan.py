@@ -13,8 +13,7 @@ import typer
 from conal.cli import options
 from conal.cli.inputs import check_results
 from conal.errors import InputError, examples
-from conal.parameters import Parameterised, number, one_of, optional, parameter, whole
-from conal.parameters.constraints import anything
+from conal.parameters import Doc, Option, number, parameters, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,34 +31,28 @@ BELIEVED = "the model's belief, which is too high where annotators err alike; tr
 BUDGET = "What further labels of the crowd may cost together; a label costs 1, or as --annotator-info says."
 
 
-class PlanOptions(Parameterised):
+@parameters
+class PlanOptions:
     """How labels are planned."""
 
-    random_share: float = parameter(
-        default=0.25,
-        must_be=number(above=0, at_most=1),
-        help="With --experts: share of the tasks that are drawn at random; above 0, so that every task can be drawn.",
-    )
-    seed: int = parameter(default=0, must_be=whole(0), help="Random seed; the same seed and model give the same plan.")
-    by: Literal["annotator", "group"] = parameter(
-        default="annotator",
-        must_be=one_of("annotator", "group"),
-        help="With --budget: whom to ask, single annotators or anybody of a group.",
-    )
-    expert_cost: float | None = parameter(
-        default=None,
-        must_be=optional(number(above=0)),
-        help="With --budget: cost of a true label, if an expert can be asked too; by default, the crowd alone is.",
-    )
-    per_task: int = parameter(
-        default=3, must_be=whole(1, below=6), help="With --budget: labels of one task, at most; from 1 to 5."
-    )
-    curve: str | None = parameter(
-        default=None,
-        must_be=anything(),
-        help="With --budget: output table of the expected accuracy against the budget.",
-        parse=str,
-    )
+    random_share: Annotated[
+        float,
+        number(above=0, at_most=1),
+        Doc("With --experts: share of the tasks that are drawn at random; above 0, so that every task can be drawn."),
+    ] = 0.25
+    seed: Annotated[int, whole(0), Doc("Random seed; the same seed and model give the same plan.")] = 0
+    by: Annotated[
+        Literal["annotator", "group"], Doc("With --budget: whom to ask, single annotators or anybody of a group.")
+    ] = "annotator"
+    expert_cost: Annotated[
+        float | None,
+        number(above=0),
+        Doc("With --budget: cost of a true label, if an expert can be asked too; by default, the crowd alone is."),
+    ] = None
+    per_task: Annotated[int, whole(1, below=6), Doc("With --budget: labels of one task, at most; from 1 to 5.")] = 3
+    curve: Annotated[
+        str | None, Doc("With --budget: output table of the expected accuracy against the budget."), Option(parse=str)
+    ] = None
 
 
 SETTINGS = options.settable(PlanOptions)

@@ -13,7 +13,7 @@ from conal.cli.fit import InstanceOptions
 from conal.cli.inputs import check_results, read_for_model
 from conal.cli.terminal import class_name
 from conal.errors import InputError
-from conal.parameters import anything, parameter
+from conal.parameters import Doc, Option, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
+@parameters
 class PredictOptions(InstanceOptions):
     """How features or texts are read, and which encoder makes features of texts."""
 
-    encoder: str | None = parameter(default=None, must_be=anything(), help=options.ENCODER, parse=str)
+    encoder: Annotated[str | None, Doc(options.ENCODER), Option(parse=str)] = None
 
 
 SETTINGS = options.settable(ReadOptions, PredictOptions, also=("worker", "label", "classes", "ordinal"))
@@ -252,7 +253,7 @@ class PredictFiles:
     def _import(self) -> AnnotationFile:
         from conal.io import import_file
 
-        return import_file(self.tasks, self.reading.replace(unlabelled=True))
+        return import_file(self.tasks, replace(self.reading, unlabelled=True))
 
 
 def _file_of(path: Path, texts: TextTable) -> AnnotationFile:

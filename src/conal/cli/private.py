@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,7 @@ def _crowd(labels: Sequence[Path], reading: ReadOptions) -> Any:
     _refuse_exports(labels, reading.format)
     if reading.classes is not None and any(path.suffix.lower() == ".npy" for path in labels):
         raise InputError("--classes cannot name the numbers of a matrix with --private; write numbers as true labels")
-    return import_file(labels, reading.replace(classes=None, ordinal=False)).annotations
+    return import_file(labels, replace(reading, classes=None, ordinal=False)).annotations
 
 
 def _refuse_exports(labels: Sequence[Path], format: str | None) -> None:  # noqa: A002

@@ -10,6 +10,7 @@ import typer
 from conal.cli import options
 from conal.cli.inputs import check_results, check_show, exhibits_of
 from conal.errors import InputError
+from conal.parameters import parameters_of
 from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _exhibits(model: Path, show: ShowOptions) -> Exhibits | None:
     from conal.report.exhibits import people_rows, task_rows
     from conal.report.findings import checked_report, damage_refused
 
-    if all(getattr(show, name) is None for name in show.declared):
+    if all(getattr(show, name) is None for name in parameters_of(show)):
         return None
     found = checked_report(read_document(model, REPORT), REPORT)
     if show.names is not None and "hide_below" in found["annotators"]:

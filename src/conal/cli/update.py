@@ -13,7 +13,7 @@ from conal.cli import options
 from conal.cli.aggregate import inferred_labels
 from conal.cli.inputs import check_results, read_for_model, read_info
 from conal.errors import InputError
-from conal.parameters import anything, parameter, share
+from conal.parameters import Doc, Option, parameters, share
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable
 
 
+@parameters
 class UpdateOptions(options.TextOptions):
     """How texts are read, and when a task has enough labels."""
 
-    enough: float = parameter(
-        default=0.95,
-        must_be=share(),
-        help="Probability above which a task needs no more labels; enough_labels.csv in the folder lists these tasks. "
-        "It is the model's belief, which is too high where annotators err alike.",
-    )
-    encoder: str | None = parameter(default=None, must_be=anything(), help=options.ENCODER, parse=str)
+    enough: Annotated[
+        float,
+        share(),
+        Doc(
+            "Probability above which a task needs no more labels; enough_labels.csv in the folder lists these tasks. "
+            "It is the model's belief, which is too high where annotators err alike."
+        ),
+    ] = 0.95
+    encoder: Annotated[str | None, Doc(options.ENCODER), Option(parse=str)] = None
 
 
 SETTINGS = options.settable(ReadOptions, UpdateOptions, also=("classes", "ordinal"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from conal.datasets.base import (
 )
 from conal.datasets.crowd import simulate_crowd
 from conal.errors import InputError
-from conal.parameters import one_of, optional, parameter, whole
+from conal.parameters import Doc, frozen_parameters, narrowed, one_of, whole
 from conal.parameters.simulation import CrowdSettings
 
 # Reading the two layouts of CIFAR-10: the binary archive, and features of its images.
@@ -96,18 +96,17 @@ SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer
 """The classes that symmetric confusion swaps. The paper names bird and airplane; frog and ship are what is left."""
 
 
+@frozen_parameters
 class Cifar10Settings(CrowdSettings):
     """Which images are read, how they are divided, and the crowd that labels them."""
 
-    inputs: Inputs = parameter(
-        default="any", must_be=one_of(*FOLDERS), help="Which layouts to look for: images, features, or any of them."
+    inputs: Annotated[Inputs, one_of(*FOLDERS), Doc("Which layouts to look for: images, features, or any of them.")] = (
+        "any"
     )
-    n_train: int | None = parameter(
-        default=None,
-        must_be=optional(whole(1)),
-        help="Number of images that the crowd labels (default: all that are not held out).",
-    )
-    n_valid: int = parameter(default=10_000, must_be=whole(0), help="Number of training images held out.")
+    n_train: Annotated[
+        int | None, whole(1), Doc("Number of images that the crowd labels (default: all that are not held out).")
+    ] = None
+    n_valid: Annotated[int, whole(0), Doc("Number of training images held out.")] = 10_000
 
 
 @dataset("cifar10")
@@ -139,7 +138,7 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     conal.errors.InputError: cifar-10-batches-bin: no such folder (looked in no/such/folder); unpack ...
     """
     usual = SIMILAR if settings.common_type == "symmetric" else None
-    crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
+    crowd = narrowed(settings, CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
     labelled, test = _read(_find_folder(folder, settings.inputs))
     train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, crowd)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from conal.datasets.adversaries import stream
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.parameters.declaration import keywords_of
+from conal.parameters.declaration import frozen_parameters, keywords_of, narrowed
 from conal.parameters.simulation import CrowdSettings
 
 LOOK_ALIKES = MappingProxyType({0: 6, 1: 7, 2: 3, 3: 8, 4: 9, 5: 6, 6: 0, 7: 1, 8: 3, 9: 4})
@@ -24,10 +24,11 @@ SPLIT_SEED = 0
 BRIGHTEST = 16
 
 
+@frozen_parameters
 class DigitsSettings(CrowdSettings):
     """The crowd that labels the digits."""
 
-    common_strength = 0.5
+    common_strength: float = 0.5
 
 
 @dataset("digits")
@@ -52,7 +53,7 @@ def digits(settings: DigitsSettings) -> CrowdDataset:
     ((1000, 64), 297, 500, 30)
     """
     usual = SWAPS if settings.common_type == "symmetric" else LOOK_ALIKES
-    crowd = settings.narrowed(CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
+    crowd = narrowed(settings, CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
     train, valid, test = _split_digits()
     annotations, truth = simulate_crowd(train.y, train.x, range(10), crowd)
     return CrowdDataset("digits", train.x, annotations, train.y, valid, test, truth)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from conal.datasets.adversaries import stream
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
-from conal.parameters.declaration import keywords_of
+from conal.parameters.declaration import keywords_of, narrowed
 from conal.parameters.simulation import CrowdSettings, SyntheticSettings
 
 
@@ -44,7 +44,7 @@ def synthetic(settings: SyntheticSettings) -> CrowdDataset:
     means = rng.normal(0.0, settings.separation, size=(settings.n_classes, settings.n_features))
     sizes = settings.n_train, settings.n_valid, settings.n_test
     train, valid, test = (_draw_instances(n, means, rng) for n in sizes)
-    crowd = settings.narrowed(CrowdSettings)
+    crowd = narrowed(settings, CrowdSettings)
     annotations, truth = simulate_crowd(train.y, train.x, range(settings.n_classes), crowd)
     return CrowdDataset("synthetic", train.x, annotations, train.y, valid, test, truth)
 

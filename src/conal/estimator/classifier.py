@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -40,14 +39,52 @@ if TYPE_CHECKING:
     from conal.planning.crowd_plan import CrowdPlan
     from conal.report.charts import TrainingPlots
 
+    class ClassifierMixin:
+        """Type checkers take classes without types for Any, and would miss unknown keywords of constructors."""
+
+    class BaseEstimator:
+        """The typed part of scikit-learn's."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Parameters by name."""
+
+        def set_params(self, **parameters: Any) -> Self:
+            """Change parameters by name."""
+
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
 MAX_DENSE_CELLS = 200_000_000
 """More rates than this are not computed unasked."""
 
 
-class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstimator):
+class FittedClassifier:
+    """What ``fit`` sets; see :class:`CrowdClassifier`."""
+
+    classes_: Names
+    annotator_ids_: Names
+    task_ids_: Names
+    probas_: FloatArray
+    labels_: Names
+    history_: list[Row]
+    metrics_: dict[str, Any]
+    model_: CrowdMethod
+    text_features_: TextFeatures | EncodedTexts | None = None
+    ordinal_: bool = False
+    annotator_info_: AnnotatorInfo | None = None
+    asked_: Asked | None = None
+    learned_from_: tuple[TrainingRecord, ...] = ()
+    kept_: TrainingData | None = None
+    instance_shape_: tuple[int, ...]
+    n_features_in_: int
+    _feature_names: tuple[str, ...]
+
+
+class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, ClassifierMixin, BaseEstimator):
     """A classifier trained directly from crowd labels, with the conventions of scikit-learn.
 
-    Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method.
+    Use a subclass: :class:`conal.CoNAL`, or ``conal.make(name)`` for any method. A subclass with an attribute
+    ``method`` is the estimator of the method of this name.
 
     Attributes
     ----------
@@ -81,24 +118,13 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
     """
 
     method: ClassVar[str]
+    by_method: ClassVar[dict[str, type[CrowdClassifier]]] = {}
+    """The estimators by the names of their methods."""
 
-    classes_: Names
-    annotator_ids_: Names
-    task_ids_: Names
-    probas_: FloatArray
-    labels_: Names
-    history_: list[Row]
-    metrics_: dict[str, Any]
-    model_: CrowdMethod
-    text_features_: TextFeatures | EncodedTexts | None = None
-    ordinal_: bool = False
-    annotator_info_: AnnotatorInfo | None = None
-    asked_: Asked | None = None
-    learned_from_: tuple[TrainingRecord, ...] = ()
-    kept_: TrainingData | None = None
-    instance_shape_: tuple[int, ...]
-    n_features_in_: int
-    _feature_names: tuple[str, ...]
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "method" in vars(cls):
+            CrowdClassifier.by_method[cls.method] = cls
 
     def fit(
         self,
@@ -263,7 +289,7 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
         likelihood: a range of matrices fits equally well, and the start of training decides among them.
         """
         check_is_fitted(self, "model_")
-        return self.model_.confusion()[0].detach().double().numpy()
+        return self.model_.confusion_matrices()[0].detach().double().numpy()
 
     @property
     def annotator_confusion_(self) -> FloatArray:
@@ -273,7 +299,7 @@ class CrowdClassifier(Reported, ClassifierParameters, ClassifierMixin, BaseEstim
         start, and the term that pushes the layers apart moves them further.
         """
         check_is_fitted(self, "model_")
-        return self.model_.confusion()[1].detach().double().numpy()
+        return self.model_.confusion_matrices()[1].detach().double().numpy()
 
     def common_noise_rate(self, X: Any, annotators: Any = None, *, task_ids: Any = None) -> FloatArray:
         """Omega: how likely annotations are to come from the common confusion.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,7 @@ def settings_of_member(settings: Settings, number: int) -> Settings:
     if number == 0:
         return settings
     seed = np.random.SeedSequence(settings.seed, spawn_key=(SPAWN, number)).generate_state(1)[0]
-    return settings.replace(seed=int(seed))
+    return replace(settings, seed=int(seed))
 
 
 def merged(results: Sequence[TrainingResult]) -> TrainingResult:

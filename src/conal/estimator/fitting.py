@@ -39,6 +39,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
+from conal.parameters import parameters_of
 from conal.parameters.training import Plan, Settings, is_large, plan, planned_epochs
 from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.evidence import about_annotators as described_annotators
@@ -338,7 +339,9 @@ def build_method(estimator: CrowdClassifier, problem: Problem) -> CrowdMethod:
         batch_norm=estimator.batch_norm,
     )
     method = methods.get(estimator.method)
-    return method(problem, backbone, **{name: getattr(estimator, name) for name in (*method.declared, *method.uses)})
+    return method(
+        problem, backbone, **{name: getattr(estimator, name) for name in (*parameters_of(method), *method.reads)}
+    )
 
 
 def build_members(estimator: CrowdClassifier, problem: Problem) -> CrowdMethod:
@@ -357,7 +360,7 @@ def _class_prior(estimator: CrowdClassifier, method: type[CrowdMethod], crowd: A
 
 def settings_of(estimator: CrowdClassifier) -> Settings:
     """What the training loop reads of an estimator's parameters."""
-    return Settings(**{name: getattr(estimator, name) for name in Settings.declared})
+    return Settings(**{name: getattr(estimator, name) for name in parameters_of(Settings)})
 
 
 def groups_of(estimator: CrowdClassifier) -> IntArray | None:
@@ -366,14 +369,18 @@ def groups_of(estimator: CrowdClassifier) -> IntArray | None:
     return None if found is None else found[1]
 
 
+FREE_ON_RESUME = {"epochs", "patience", "devices", "num_nodes", "refits", "verbose"}
+"""Parameters that may change when an interrupted training is resumed."""
+
+
 def fingerprint_of(
     estimator: CrowdClassifier, given: TrainingInputs, selection: Selection, planned: Plan
 ) -> dict[str, str]:
     """What must be the same for a checkpoint to be continued; "auto" is the number that it stands for."""
     crowd, groups = given.data.annotations, groups_of(estimator)
-    free = {name for name, found in estimator.declared.items() if found.free_on_resume}
-    params = {name: _mark(getattr(estimator, name)) for name in sorted(estimator.declared) if name not in free}
-    if "epochs" in methods.get(estimator.method).uses or planned.schedule != "constant":
+    stated = sorted(parameters_of(estimator).keys() - FREE_ON_RESUME)
+    params = {name: _mark(getattr(estimator, name)) for name in stated}
+    if "epochs" in methods.get(estimator.method).reads or planned.schedule != "constant":
         params["epochs"] = _mark(planned.epochs)  # training goes another way if it is to be longer
     params |= {"warmup_epochs": f"{planned.warmup_epochs:g}", "schedule": _mark(planned.schedule)}
     marks = {**params, "method": estimator.method, "selection": selection.name}
@@ -531,7 +538,7 @@ def _set_labels(estimator: CrowdClassifier, learned: FitResult) -> None:
     estimator.probas_ = found.posterior if known is None else clamped(found.posterior, known)
     warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
-    common, individual = (matrix.detach().double().numpy() for matrix in model.confusion())
+    common, individual = (matrix.detach().double().numpy() for matrix in model.confusion_matrices())
     evidence = Evidence(
         crowd,
         estimator.probas_,

@@ -22,6 +22,7 @@ from conal.estimator.compute import Refits, members_of
 from conal.io.images import Drawing, Source, drawing_of
 from conal.methods import CrowdMethod
 from conal.methods.em import EMMethod
+from conal.parameters import parameters_of
 from conal.report.evidence import Evidence, plain_names
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings
@@ -157,7 +158,7 @@ def model_section(fitted: CrowdClassifier, *, names_hidden: bool = False) -> Pla
         "command": reproducing_command(
             words,
             parameters,
-            fitted.declared,
+            parameters_of(fitted),
             true_labels="n_true_labels" in fitted.metrics_,
             scale=fitted.classes_ if fitted.ordinal_ else None,
             annotator_info=fitted.annotator_info_ is not None,

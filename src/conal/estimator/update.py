@@ -24,6 +24,7 @@ from conal.estimator.results import FittedResults
 from conal.io import FeatureTable
 from conal.io.features import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
+from conal.parameters import parameters_of
 from conal.parameters.training import planned_epochs, planned_folds
 from conal.report.evidence import plain_names
 from conal.training.batches import CrowdBatches, Instances
@@ -111,7 +112,7 @@ def _shortened(fitted: CrowdClassifier, n_tasks: int) -> CrowdClassifier:
     seed = np.random.SeedSequence(int(fitted.seed), spawn_key=(SPAWN, number)).generate_state(1)[0]
     changes: dict[str, Any] = {"epochs": epochs, "warmup_epochs": 1, "schedule": "cosine", "seed": int(seed)}
     changes |= {"patience": None, "max_restarts": 0, "selection": "last"}
-    if "rounds" in methods.get(fitted.method).declared:
+    if "rounds" in parameters_of(fitted):
         changes["rounds"] = max(1, -(-int(getattr(fitted, "rounds")) // SHARE))  # noqa: B009 - of one method only
     for name, value in changes.items():
         setattr(short, name, value)

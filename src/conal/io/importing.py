@@ -259,7 +259,7 @@ def read_annotations(path: Paths, options: ReadOptions | None = None, **keywords
 def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
     """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`."""
     if options is None or keywords:
-        options = (options or ReadOptions()).replace(**keywords)
+        options = replace(options or ReadOptions(), **keywords)
     check_parameters(options)
     paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
     _refuse_repeats(paths)

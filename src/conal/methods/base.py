@@ -18,8 +18,7 @@ from conal.errors import InputError, examples
 from conal.networks import FeatureScaler
 from conal.networks.deployed import ClassProbabilities
 from conal.networks.noise_layers import Present
-from conal.parameters import Parameter, check_parameters, is_number
-from conal.parameters.declaration import declare, declare_keywords, set_parameters
+from conal.parameters import check_parameters, is_number, set_parameters
 from conal.parameters.training import ClassifierParameters, ClassPrior, Scaling
 
 # The user's class prior: how it is read, and how it corrects inferred class probabilities.
@@ -187,12 +186,9 @@ class CrowdMethod(nn.Module):
     backbone : nn.Module
         From features to (N, C) class logits.
     **given
-        Hyper-parameters: what a subclass declares in its body by :func:`conal.parameters.parameter`. They become
-        attributes; the estimator and the command line offer them.
+        Hyper-parameters: those of a class of :func:`conal.parameters.parameters` from which the method inherits, and
+        from which its estimator inherits too. They become attributes.
     """
-
-    declared: ClassVar[Mapping[str, Parameter]] = {}
-    story: ClassVar[str] = ""
 
     name: ClassVar[str]
     takes: str = "crowd"
@@ -202,7 +198,7 @@ class CrowdMethod(nn.Module):
     separates_noise: bool = False
     """Whether the method tells common from individual confusion (:meth:`common_noise_rate`)."""
     common_meaning: str = "It is the confusion of all annotators' labels together."
-    """What the common matrix of :meth:`confusion` is, in a sentence of the report."""
+    """What the common matrix of :meth:`confusion_matrices` is, in a sentence of the report."""
     prior_in_e_step: ClassVar[bool] = False
     """Whether a stated class prior enters while labels are inferred; if not, it corrects the trained classifier."""
     judges_true_labels: ClassVar[bool] = False
@@ -211,18 +207,14 @@ class CrowdMethod(nn.Module):
     """How the epoch is chosen where the user gives neither a rule nor true labels; None: by held-out annotations."""
     own_scaling: ClassVar[Scaling] = "auto"
     """How features are scaled for conal's own networks where the user says nothing."""
-    estimator_name: ClassVar[str | None] = None
-    """Name of the estimator class, if it is not derived from the method's name."""
     divisible: ClassVar[bool] = True
     """Whether the loss of a batch is a sum over its tasks, so that several processes can share it."""
-    uses: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
     """Parameters of every classifier (:class:`conal.parameters.training.ClassifierParameters`) that the method reads
-    itself, such as "epochs"; they become attributes, like those that it declares."""
+    itself, such as "epochs"; they become attributes, like its own."""
     truth_in_targets: ClassVar[bool] = False
     """Whether the method trains on inferred labels, of which :meth:`with_truth` makes known ones certain; if not, true
     labels are added to the loss as labels without noise."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
-    """Defaults of the estimator's parameters, where they differ from all others'."""
 
     known: Tensor | None
     """(N,) true classes of the training tasks, where the user supplied them for training, and -1 elsewhere; None
@@ -232,16 +224,10 @@ class CrowdMethod(nn.Module):
     estimated_pi_g: Tensor
     estimated_pi_r: Tensor
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        declare(cls)
-        declare_keywords(cls)
-        _check_declarations(cls)
-
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__()
-        for name in self.uses:
-            setattr(self, name, given.pop(name, ClassifierParameters.declared[name].default))
+        for name in self.reads:
+            setattr(self, name, given.pop(name, getattr(ClassifierParameters, name)))
         set_parameters(self, given)
         check_parameters(self)
         self.problem = problem
@@ -338,7 +324,7 @@ class CrowdMethod(nn.Module):
 
         ``batch.annotators`` is -1 for unknown annotators, who follow the common confusion.
         """
-        pi_g, pi_r = self.confusion()
+        pi_g, pi_r = self.confusion_matrices()
         own = pi_r[batch.annotators.clamp(min=0), :, batch.labels]
         chosen = torch.where((batch.annotators >= 0)[:, None], own, pi_g[:, batch.labels].T)
         return chosen.clamp(min=torch.finfo(chosen.dtype).tiny).log()  # labels of probability zero must not give NaN
@@ -356,7 +342,7 @@ class CrowdMethod(nn.Module):
         """(P,) omega of the batch's pairs from scaled features; supplied where ``separates_noise``."""
         raise NotImplementedError
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """(C, C) common and (R, C, C) individual confusion, ``[..., c, l] = P(observe l | true c)``.
 
         Annotators without labels are given the common matrix. A method that models annotators overrides this; one
@@ -497,19 +483,3 @@ class _ClassLogits(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.method.class_logits(x)
-
-
-def _check_declarations(cls: type[CrowdMethod]) -> None:
-    """Tell the author of a method about declarations that would have no effect."""
-    options = [name for name, found in cls.declared.items() if found.flag]
-    if options:
-        raise TypeError(
-            f"{cls.__name__}.{options[0]}: only parameters of every classifier have an option; users set those of a "
-            f"method by --set {options[0]}=VALUE, so leave out flag="
-        )
-    unknown = [name for name in cls.uses if name not in ClassifierParameters.declared]
-    if unknown:
-        raise TypeError(
-            f"{cls.__name__}.uses: {unknown[0]!r} is not a parameter of every classifier; declare it in the class, or "
-            "in conal/parameters/training.py"
-        )

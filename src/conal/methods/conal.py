@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +13,61 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_source_noise import ATTRIBUTED
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.noise_layers import Layer, Mixing, Present, log_softmax, spread
-from conal.parameters import either, number, one_of, parameter, whole
+from conal.parameters import Doc, number, one_of, parameters, whole
+
+
+@parameters
+class CoNALParameters:
+    """Parameters of :class:`CoNALMethod`."""
+
+    embedding_dim: Annotated[
+        int, whole(1), Doc("Dimension of the annotator and instance embeddings that determine omega.")
+    ] = 20
+    lam: Annotated[
+        float, number(at_least=0), Doc("Weight of the term that pushes the individual layers away from the common one.")
+    ] = 1e-5
+    mixing: Annotated[
+        Mixing,
+        one_of("probability", "logit"),
+        Doc("Mix the two distributions, as the paper does, or the two logit vectors, as published code does."),
+    ] = "probability"
+    layer: Annotated[
+        Layer,
+        one_of("softmax", "row-stochastic"),
+        Doc(
+            "A layer computes softmax(f W), or f times a row-stochastic matrix. On LabelMe's validation set the first "
+            "was better; on held-out Music songs they were equal."
+        ),
+    ] = "softmax"
+    likelihood: Annotated[
+        Literal["annotation", "joint"],
+        Doc(
+            "Sum over the true label for each annotation separately (the paper's loss) or for all annotations of an "
+            "instance jointly, as "
+            "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'."
+        ),
+    ] = "annotation"
+    start: Annotated[
+        float,
+        number(),
+        Doc(
+            "Every layer starts at this multiple of the identity, since annotators are mostly right; twice the "
+            "identity is that of published code."
+        ),
+    ] = 2.0
+    omega_scale: Annotated[
+        float | Literal["learn"],
+        number(),
+        Doc(
+            "Factor on the inner product in omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73]. With "
+            "'learn', omega followed the truth closely on simulated crowds, and validation accuracy on LabelMe was "
+            "higher."
+        ),
+    ] = "learn"
 
 
 @register("conal")
-class CoNALMethod(CrowdMethod):
+class CoNALMethod(CrowdMethod, CoNALParameters):
     r"""Common and individual noise adaptation layers, mixed by an auxiliary network: the paper's method.
 
     A label comes either from the common confusion, which all annotators share, or from the annotator's individual
@@ -48,46 +98,6 @@ class CoNALMethod(CrowdMethod):
     models_annotators = True
     separates_noise = True
     common_meaning = ATTRIBUTED
-    estimator_name = "CoNAL"
-
-    embedding_dim: int = parameter(
-        default=20, must_be=whole(1), help="Dimension of the annotator and instance embeddings that determine omega."
-    )
-    lam: float = parameter(
-        default=1e-5,
-        must_be=number(at_least=0),
-        help="Weight of the term that pushes the individual layers away from the common one.",
-    )
-    mixing: Mixing = parameter(
-        default="probability",
-        must_be=one_of("probability", "logit"),
-        help="Mix the two distributions, as the paper does, or the two logit vectors, as published code does.",
-    )
-    layer: Layer = parameter(
-        default="softmax",
-        must_be=one_of("softmax", "row-stochastic"),
-        help="A layer computes softmax(f W), or f times a row-stochastic matrix. On LabelMe's validation set the first "
-        "was better; on held-out Music songs they were equal.",
-    )
-    likelihood: Literal["annotation", "joint"] = parameter(
-        default="annotation",
-        must_be=one_of("annotation", "joint"),
-        help="Sum over the true label for each annotation separately (the paper's loss) or for all annotations of an "
-        "instance jointly, as "
-        "log sum_z f_z prod_r p(y^r | z), which needs layer='row-stochastic'.",
-    )
-    start: float = parameter(
-        default=2.0,
-        must_be=number(),
-        help="Every layer starts at this multiple of the identity, since annotators are mostly right; twice the "
-        "identity is that of published code.",
-    )
-    omega_scale: float | Literal["learn"] = parameter(
-        default="learn",
-        must_be=either(number(), one_of("learn")),
-        help="Factor on the inner product in omega, or 'learn'. The paper's 1 keeps omega within [0.27, 0.73]. With "
-        "'learn', omega followed the truth closely on simulated crowds, and validation accuracy on LabelMe was higher.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
@@ -128,7 +138,7 @@ class CoNALMethod(CrowdMethod):
         """(P,) omega of the batch's pairs; 1 for annotators without training labels."""
         return self._gate(batch, self.present(batch)).sigmoid()
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion, read from the weights by a softmax on each row."""
         pi_g = self.noise.pi_g
         return pi_g, self.known_or_common(pi_g, self.noise.pi_r)

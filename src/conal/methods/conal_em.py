@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,9 @@ from conal.aggregation.common_confusion import CommonConfusion, mixture, share_o
 from conal.data.annotations import Annotations
 from conal.errors import ConalWarning
 from conal.methods.base import Batch, Problem, register
-from conal.methods.em import SingleNetworkEM
+from conal.methods.em import SingleNetworkEM, SingleNetworkEMParameters
 from conal.methods.two_source_noise import ATTRIBUTED, PseudoLabels, TwoSourceNoise
-from conal.parameters import either, number, one_of, parameter
+from conal.parameters import Doc, number, parameters
 
 OMEGA_PRIOR = (2.0, -1.0)
 """A Beta(2, 2) prior on omega, whose mode takes 1 off: one pseudo-label from either source."""
@@ -25,8 +25,37 @@ START_ROUNDS = 100
 """Iterations of the aggregator, at most; training goes on from there."""
 
 
+@parameters
+class CoNALEMParameters(SingleNetworkEMParameters):
+    """Parameters of :class:`CoNALEMMethod`."""
+
+    omega: Annotated[
+        Literal["annotator", "annotation"],
+        Doc(
+            "One omega per annotator, with a Beta(2, 2) prior, or one per annotation, as in the appendix. In the "
+            "latter case, infer and common_noise_rate use the annotator's mean."
+        ),
+    ] = "annotator"
+    first_labels: Annotated[
+        Literal["votes", "common-confusion"],
+        Doc(
+            "Where EM starts: at the vote shares, or at the solution of the aggregator 'common-confusion'. On "
+            "simulated crowds both were level; on LabelMe's validation data the votes were better. An omega per "
+            "annotation starts at the vote shares."
+        ),
+    ] = "votes"
+    prior_individual: Annotated[
+        float | Literal["auto"],
+        number(above=0),
+        Doc(
+            "Number of pseudo-labels in every cell of an annotator's own matrix. 'auto' takes the one that "
+            "'common-confusion' chooses by held-out labels, or ``smoothing`` if EM starts at the vote shares."
+        ),
+    ] = "auto"
+
+
 @register("conal-em")
-class CoNALEMMethod(SingleNetworkEM):
+class CoNALEMMethod(SingleNetworkEM, CoNALEMParameters):
     r"""The paper's noise model by EM, with the classifier in the M-step (Appendix B).
 
     A label comes from the common confusion with probability :math:`\omega_r` and from the annotator's own otherwise.
@@ -63,27 +92,6 @@ class CoNALEMMethod(SingleNetworkEM):
     separates_noise = True
     common_meaning = ATTRIBUTED
     omega_of_labels: Tensor
-
-    omega: Literal["annotator", "annotation"] = parameter(
-        default="annotator",
-        must_be=one_of("annotator", "annotation"),
-        help="One omega per annotator, with a Beta(2, 2) prior, or one per annotation, as in the appendix. In the "
-        "latter case, infer and common_noise_rate use the annotator's mean.",
-    )
-
-    first_labels: Literal["votes", "common-confusion"] = parameter(
-        default="votes",
-        must_be=one_of("votes", "common-confusion"),
-        help="Where EM starts: at the vote shares, or at the solution of the aggregator 'common-confusion'. On "
-        "simulated crowds both were level; on LabelMe's validation data the votes were better. An omega per "
-        "annotation starts at the vote shares.",
-    )
-    prior_individual: float | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(one_of("auto"), number(above=0)),
-        help="Number of pseudo-labels in every cell of an annotator's own matrix. 'auto' takes the one that "
-        "'common-confusion' chooses by held-out labels, or ``smoothing`` if EM starts at the vote shares.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
@@ -139,7 +147,7 @@ class CoNALEMMethod(SingleNetworkEM):
         """(P,) omega of the batch's annotators; 1 for annotators without training labels."""
         return self.noise.rate(batch.annotators, self.is_known(batch.annotators))
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The two kinds of confusion; annotators without labels are given the common one."""
         return self.noise.pi_g, self.known_or_common(self.noise.pi_g, self.noise.pi_r)
 

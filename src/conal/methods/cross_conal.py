@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from conal.networks.cross_fitting import (
     mean_log_proba,
 )
 from conal.networks.second_classifier import GaussianExpert, MixtureOfExperts, mixture_weights
-from conal.parameters import either, flag, number, one_of, parameter, share, whole
+from conal.parameters import Doc, number, parameters, share, whole
 from conal.parameters.training import Scaling, planned_epochs, planned_folds, planned_rounds
 
 START_ROUNDS = 60
@@ -50,8 +50,64 @@ Predictions = list[tuple[Tensor, Batch]]
 """Of every batch the (n, C) log-probabilities, and the batch without features."""
 
 
+@parameters
+class CrossCoNALParameters:
+    """Parameters of :class:`CrossCoNALMethod`."""
+
+    # Each default changed alone, on validation data of six crowds: studies/results/0.2.0/ablation.csv.
+    vote_weight: Annotated[
+        float, number(above=0), Doc("Exponent gamma of the votes. Below 1 allows for shared mistakes.")
+    ] = 0.7
+    pooling: Annotated[
+        float,
+        number(above=0),
+        Doc("Number of pseudo-labels per row that shrink an annotator's own confusion to the common one."),
+    ] = 1.0
+    start: Annotated[float, share(), Doc("Share of the epochs before the first E-step.")] = 0.2
+    rounds: Annotated[
+        int,
+        whole(1),
+        Doc(
+            "Number of E-steps, evenly spaced, the last at the end of training. With epochs='auto', at most one for "
+            "every second epoch."
+        ),
+    ] = 17
+    confusion: Annotated[
+        Literal["both", "mixture", "pooled"],
+        Doc(
+            "Noise model of the E-step. 'mixture': common and individual confusion, an omega per annotator. "
+            "'pooled': one matrix per annotator, shrunk to the common one. 'both': the mixture for the first inferred "
+            "labels, and the pooled matrices from then on."
+        ),
+    ] = "both"
+    confidence: Annotated[
+        Literal["held-out", "model"],
+        Doc(
+            "How sure inferred labels are said to be. 'held-out': as sure as labels that were left out allow. "
+            "'model': as sure as the model is, which counts annotators as independent and claims too much."
+        ),
+    ] = "held-out"
+    folds: Annotated[
+        int | Literal["auto"],
+        whole(2),
+        Doc("Number K of networks and folds. 'auto' is 5, and 3 for 16,000 labelled tasks or more."),
+    ] = "auto"
+    averaging: Annotated[
+        float, number(at_least=0, below=1), Doc("Decay of the moving average of the weights, per step; 0 for none.")
+    ] = 0.98
+    calibrate: Annotated[bool, Doc("Fit the networks' temperature before each E-step.")] = True
+    # With and without it on 17 crowds: studies/results/0.2.0/witness.csv.
+    second_classifier: Annotated[
+        Literal["lda", "none"],
+        Doc(
+            "Second classifier beside the networks, in the E-step and in predictions: 'lda', linear discriminant "
+            "analysis on principal components of the features, or 'none'. Images have none."
+        ),
+    ] = "lda"
+
+
 @register("xconal")
-class CrossCoNALMethod(EMMethod):
+class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
     r"""The paper's noise model by EM with cross-fitting: the default of ``conal fit``, needs no gold labels.
 
     A network that was trained on an instance's inferred label repeats that label, mistakes included, when it predicts
@@ -111,9 +167,7 @@ class CrossCoNALMethod(EMMethod):
     )
     judges_true_labels = True
     own_selection = "last"
-    uses = ("epochs",)
-    estimator_name = "CrossCoNAL"
-    defaults: ClassVar[dict[str, Any]] = {"lr": 0.005, "input_dropout": 0.3}
+    reads = ("epochs",)
     own_scaling: ClassVar[Scaling] = "robust"
 
     epochs: int | Literal["auto"]
@@ -122,57 +176,6 @@ class CrossCoNALMethod(EMMethod):
     labelled: Tensor
     temperature: Tensor
     certainty: Tensor
-
-    # Each default changed alone, on validation data of six crowds: studies/results/0.2.0/ablation.csv.
-    vote_weight: float = parameter(
-        default=0.7,
-        must_be=number(above=0),
-        help="Exponent gamma of the votes. Below 1 allows for shared mistakes.",
-    )
-    pooling: float = parameter(
-        default=1.0,
-        must_be=number(above=0),
-        help="Number of pseudo-labels per row that shrink an annotator's own confusion to the common one.",
-    )
-    start: float = parameter(default=0.2, must_be=share(), help="Share of the epochs before the first E-step.")
-    rounds: int = parameter(
-        default=17,
-        must_be=whole(1),
-        help="Number of E-steps, evenly spaced, the last at the end of training. With epochs='auto', at most one for "
-        "every second epoch.",
-    )
-    noise_model: Literal["both", "mixture", "pooled"] = parameter(
-        default="both",
-        must_be=one_of("both", "mixture", "pooled"),
-        help="Noise model of the E-step. 'mixture': common and individual confusion, an omega per annotator. "
-        "'pooled': one matrix per annotator, shrunk to the common one. 'both': the mixture for the first inferred "
-        "labels, and the pooled matrices from then on.",
-        alias="confusion",
-    )
-    confidence: Literal["held-out", "model"] = parameter(
-        default="held-out",
-        must_be=one_of("held-out", "model"),
-        help="How sure inferred labels are said to be. 'held-out': as sure as labels that were left out allow. "
-        "'model': as sure as the model is, which counts annotators as independent and claims too much.",
-    )
-    folds: int | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(whole(2), one_of("auto")),
-        help="Number K of networks and folds. 'auto' is 5, and 3 for 16,000 labelled tasks or more.",
-    )
-    averaging: float = parameter(
-        default=0.98,
-        must_be=number(at_least=0, below=1),
-        help="Decay of the moving average of the weights, per step; 0 for none.",
-    )
-    calibrate: bool = parameter(default=True, must_be=flag(), help="Fit the networks' temperature before each E-step.")
-    # With and without it on 17 crowds: studies/results/0.2.0/witness.csv.
-    second_classifier: Literal["lda", "none"] = parameter(
-        default="lda",
-        must_be=one_of("lda", "none"),
-        help="Second classifier beside the networks, in the E-step and in predictions: 'lda', linear discriminant "
-        "analysis on principal components of the features, or 'none'. Images have none.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
@@ -185,8 +188,8 @@ class CrossCoNALMethod(EMMethod):
         self.gaussian = GaussianExpert(*sizes, self.n_folds) if has_expert else None
         epochs = planned_epochs(self.epochs, problem.n_tasks)
         self.due = due_epochs(epochs, self.start, planned_rounds(self.rounds, self.epochs, epochs))
-        self.noise = self._make_noise(learn_omega=self.noise_model != "pooled")
-        self.pooled_noise = self._make_noise(learn_omega=False) if self.noise_model == "both" else None
+        self.noise = self._make_noise(learn_omega=self.confusion != "pooled")
+        self.pooled_noise = self._make_noise(learn_omega=False) if self.confusion == "both" else None
         self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
         if self.confidence == "held-out":
             self.register_buffer("certainty", torch.ones(()))
@@ -487,7 +490,7 @@ class CrossCoNALMethod(EMMethod):
         """(P,) omega of the batch's annotators; 1 for annotators without training labels."""
         return self.noise.rate(batch.annotators, self.is_known(batch.annotators))
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The common and the annotators' confusion by which labels are inferred; the common one without labels.
 
         The pooled matrix of all labels is nearer to the common confusion of simulated crowds than that of the two

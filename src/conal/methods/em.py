@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from conal.aggregation.common_confusion import rows
 from conal.aggregation.counts import Votes, vote_shares
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
-from conal.parameters import number, parameter, whole
+from conal.parameters import Doc, number, parameters, whole
 
 # Expected counts: how often each annotator gives each label, under the posterior of the true classes.
 
@@ -153,13 +153,18 @@ class EMMethod(CrowdMethod):
         return {"posterior": self.posterior, "epochs_done": self.epochs_done}
 
 
-class SingleNetworkEM(EMMethod):
-    """EM with one network, from the vote shares, and with an E-step every few epochs."""
+@parameters
+class SingleNetworkEMParameters:
+    """Parameters of :class:`SingleNetworkEM`."""
 
-    epochs_per_round: int = parameter(default=1, must_be=whole(1), help="Number of epochs between E-steps.")
-    smoothing: float = parameter(
-        default=0.1, must_be=number(above=0), help="Number of pseudo-labels in every cell of a confusion matrix."
-    )
+    epochs_per_round: Annotated[int, whole(1), Doc("Number of epochs between E-steps.")] = 1
+    smoothing: Annotated[
+        float, number(above=0), Doc("Number of pseudo-labels in every cell of a confusion matrix.")
+    ] = 0.1
+
+
+class SingleNetworkEM(EMMethod, SingleNetworkEMParameters):
+    """EM with one network, from the vote shares, and with an E-step every few epochs."""
 
     def is_due(self, epoch: int) -> bool:
         """After every ``epochs_per_round``."""
@@ -214,7 +219,7 @@ class AggNetMethod(SingleNetworkEM):
         """Expected counts, smoothed."""
         self.pi_r.copy_(rows(counts, self.smoothing))
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""
         pi_g = self.pooled(self.pi_r)
         return pi_g, self.known_or_common(pi_g, self.pi_r)

@@ -75,9 +75,9 @@ class Ensemble(CrowdMethod):
         """(P,) mean of the members' omega."""
         return mean([member.common_noise_rate(batch) for member in self.each])
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """Means of the members' matrices."""
-        common, own = zip(*(member.confusion() for member in self.each), strict=True)
+        common, own = zip(*(member.confusion_matrices() for member in self.each), strict=True)
         return mean(common), mean(own)
 
     @property

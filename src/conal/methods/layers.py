@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.networks.noise_layers import Present, label_columns, log_softmax, pick, row_table, spread
-from conal.parameters import number, parameter
+from conal.parameters import Doc, number, parameters
 
 # Base of methods with a layer per annotator after the classifier, and no common layer.
 
 
-class AnnotatorLayersMethod(CrowdMethod):
+@parameters
+class AnnotatorLayersParameters:
+    """Parameters of :class:`AnnotatorLayersMethod`."""
+
+    start: Annotated[
+        float, number(), Doc("Every layer starts at this multiple of the identity, since annotators are mostly right.")
+    ] = 1.0
+
+
+class AnnotatorLayersMethod(CrowdMethod, AnnotatorLayersParameters):
     r"""Base of methods that explain a label by the classifier and the annotator's own layer.
 
     .. math::
@@ -27,12 +36,6 @@ class AnnotatorLayersMethod(CrowdMethod):
     models_annotators = True
     depth = 1
     """Layers per annotator."""
-
-    start: float = parameter(
-        default=1.0,
-        must_be=number(),
-        help="Every layer starts at this multiple of the identity, since annotators are mostly right.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)
@@ -61,10 +64,10 @@ class AnnotatorLayersMethod(CrowdMethod):
         log_class_proba = self._of_pairs(batch)
         present = self.present(batch)
         own = self.label_log_prob(log_class_proba, spread(present.take(self.raw_pi_r), present.place), batch.labels)
-        common = torch.logsumexp(log_class_proba + self.confusion()[0][:, batch.labels].log(), dim=0)
+        common = torch.logsumexp(log_class_proba + self.confusion_matrices()[0][:, batch.labels].log(), dim=0)
         return torch.where(self.is_known(batch.annotators), own, common)
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""
         pi_r = self.label_confusion(self.raw_pi_r)
         pi_g = self.pooled(pi_r)
@@ -118,8 +121,15 @@ class CrowdLayerMethod(AnnotatorLayersMethod):
         return logits.softmax(-1)
 
 
+@parameters
+class OverparameterisedCrowdLayerParameters(AnnotatorLayersParameters):
+    """Parameters of :class:`OverparameterisedCrowdLayerMethod`."""
+
+    start: float = 4.0
+
+
 @register("dl-cl-over")
-class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
+class OverparameterisedCrowdLayerMethod(CrowdLayerMethod, OverparameterisedCrowdLayerParameters):
     r"""The crowd layer with two layers per annotator, the paper's control for model size (DL-CL_Over).
 
     Twice the parameters and nothing shared: the paper's control, which shows that CoNAL's gain does not come from
@@ -141,14 +151,21 @@ class OverparameterisedCrowdLayerMethod(CrowdLayerMethod):
     """
 
     depth = 2
-    start = 4.0
 
 
 # Anno-Reg: a confusion matrix per annotator, and a penalty on its trace.
 
 
+@parameters
+class AnnoRegParameters(AnnotatorLayersParameters):
+    """Parameters of :class:`AnnoRegMethod`."""
+
+    start: float = 2.0
+    lam: Annotated[float, number(at_least=0), Doc("Weight lambda of the trace penalty.")] = 0.01
+
+
 @register("anno-reg")
-class AnnoRegMethod(AnnotatorLayersMethod):
+class AnnoRegMethod(AnnotatorLayersMethod, AnnoRegParameters):
     r"""A confusion matrix per annotator with a penalty on its trace (Anno-Reg; Tanno et al. 2019).
 
     Classifier and confusion matrices are learned together. Many pairs of them explain the labels equally well. The
@@ -173,9 +190,6 @@ class AnnoRegMethod(AnnotatorLayersMethod):
     >>> conal.make("anno-reg", lam=0.1).lam
     0.1
     """
-
-    lam: float = parameter(default=0.01, must_be=number(at_least=0), help="Weight lambda of the trace penalty.")
-    start = 2.0
 
     def loss(self, batch: Batch) -> Tensor:
         """Negative log-likelihood per annotation, and the trace of the confusion matrices."""

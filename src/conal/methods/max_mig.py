@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -11,14 +11,21 @@ from torch import Tensor, nn
 from conal.aggregation.counts import Votes, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
-from conal.parameters import flag, parameter
+from conal.parameters import Doc, parameters
 
 SMOOTHING = 1.0
 """Pseudo-labels per row of the confusion that the aggregator starts from, spread evenly; and per class of its prior."""
 
 
+@parameters
+class MaxMIGParameters:
+    """Parameters of :class:`MaxMIGMethod`."""
+
+    learn_prior: Annotated[bool, Doc("Learn the class prior p; otherwise it stays at the smoothed vote shares.")] = True
+
+
 @register("max-mig")
-class MaxMIGMethod(CrowdMethod):
+class MaxMIGMethod(CrowdMethod, MaxMIGParameters):
     r"""Classifier and label aggregator with maximal mutual information (Max-MIG; Cao et al. 2019).
 
     A classifier h sees the features and an aggregator g sees the labels. Both are trained to share as much information
@@ -46,12 +53,6 @@ class MaxMIGMethod(CrowdMethod):
     raw_prior: Tensor
 
     divisible = False
-
-    learn_prior: bool = parameter(
-        default=True,
-        must_be=flag(),
-        help="Learn the class prior p; otherwise it stays at the smoothed vote shares.",
-    )
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__(problem, backbone, **given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
@@ -11,7 +13,7 @@ from conal.aggregation import GLAD, DawidSkene, MajorityVote, WorkerClustering
 from conal.aggregation.base import Aggregator
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, register
-from conal.parameters import Constraint, flag, parameter, whole
+from conal.parameters import Constraint, Doc, parameters, whole
 
 # Two-stage methods: aggregate the crowd's labels first, then train the classifier on the result.
 
@@ -20,18 +22,19 @@ def _is_aggregator(name: str) -> bool:
     return bool(aggregation.get(name))  # an unknown name is an error that suggests similar ones
 
 
-class TwoStageMethod(CrowdMethod):
+@parameters
+class TwoStageParameters:
+    """Parameters of :class:`TwoStageMethod`."""
+
+    soft: Annotated[bool, Doc("Train on the aggregator's probabilities instead of its most probable labels.")] = False
+
+
+class TwoStageMethod(CrowdMethod, TwoStageParameters):
     r"""Cross-entropy to aggregated labels, :math:`\mathcal L = -\frac1N \sum_i \sum_c q_{ic} \log f_c(x_i)`."""
 
     targets: Tensor
 
     truth_in_targets = True
-
-    soft: bool = parameter(
-        default=False,
-        must_be=flag(),
-        help="Train on the aggregator's probabilities instead of its most probable labels.",
-    )
 
     def make_aggregator(self) -> Aggregator:
         """The aggregator of the crowd's labels."""
@@ -104,8 +107,15 @@ class GLADMethod(TwoStageMethod):
         return GLAD(n_iter=1000, verbose=False)
 
 
+@parameters
+class WorkerClusteringParameters(TwoStageParameters):
+    """Parameters of :class:`WorkerClusteringMethod`."""
+
+    n_groups: Annotated[int, whole(1), Doc("Number of groups of annotators.")] = 5
+
+
 @register("dl-wc")
-class WorkerClusteringMethod(TwoStageMethod):
+class WorkerClusteringMethod(TwoStageMethod, WorkerClusteringParameters):
     """A classifier trained on the labels that worker clustering infers (DL-WC).
 
     See :class:`conal.aggregation.WorkerClustering`.
@@ -117,15 +127,24 @@ class WorkerClusteringMethod(TwoStageMethod):
     2
     """
 
-    n_groups: int = parameter(default=5, must_be=whole(1), help="Number of groups of annotators.")
-
     def make_aggregator(self) -> Aggregator:
         """One confusion matrix per group of annotators."""
         return WorkerClustering(n_groups=self.n_groups, n_iter=1000, verbose=False)
 
 
+@parameters
+class AnyAggregatorParameters(TwoStageParameters):
+    """Parameters of :class:`AnyAggregatorMethod`."""
+
+    aggregator: Annotated[
+        str,
+        Constraint("the name of an aggregator, one of conal.aggregation.names()", _is_aggregator),
+        Doc("Name of the aggregator, one of conal.aggregation.names(); its parameters have their defaults."),
+    ] = "common-confusion"
+
+
 @register("two-stage")
-class AnyAggregatorMethod(TwoStageMethod):
+class AnyAggregatorMethod(TwoStageMethod, AnyAggregatorParameters):
     """A classifier trained on the labels of any aggregator, by name.
 
     Examples
@@ -134,12 +153,6 @@ class AnyAggregatorMethod(TwoStageMethod):
     >>> conal.make("two-stage", aggregator="one-coin", soft=True).aggregator
     'one-coin'
     """
-
-    aggregator: str = parameter(
-        default="common-confusion",
-        must_be=Constraint("the name of an aggregator, one of conal.aggregation.names()", _is_aggregator),
-        help="Name of the aggregator, one of conal.aggregation.names(); its parameters have their defaults.",
-    )
 
     def make_aggregator(self) -> Aggregator:
         """The aggregator of that name."""
@@ -179,7 +192,7 @@ class GoldMethod(CrowdMethod):
         probas[batch.rows] = one_hot(batch.labels, self.problem.n_classes).to(probas.dtype)
         return probas
 
-    def confusion(self) -> tuple[Tensor, Tensor]:
+    def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The identity: a true label is not confused."""
         identity = torch.eye(self.problem.n_classes)
         return identity, identity.repeat(self.problem.n_annotators, 1, 1)

@@ -1,4 +1,4 @@
-"""What users can set, declared once, as data: signatures, checks, messages, options and documentation follow.
+"""What users can set, declared once: constructors, checks, messages, options and documentation follow.
 
 Nothing heavy is imported here, so that the command line can show its help at once.
 """
@@ -17,22 +17,37 @@ from conal.parameters.constraints import (
     whole,
     widths,
 )
-from conal.parameters.declaration import Parameter, Parameterised, check_parameters, parameter
+from conal.parameters.declaration import (
+    Doc,
+    Option,
+    Parameter,
+    check_parameters,
+    frozen_parameters,
+    narrowed,
+    parameters,
+    parameters_of,
+    set_parameters,
+)
 
 __all__ = [
     "Constraint",
+    "Doc",
+    "Option",
     "Parameter",
-    "Parameterised",
     "anything",
     "check_parameters",
     "either",
     "flag",
+    "frozen_parameters",
     "is_number",
     "is_whole",
+    "narrowed",
     "number",
     "one_of",
     "optional",
-    "parameter",
+    "parameters",
+    "parameters_of",
+    "set_parameters",
     "share",
     "whole",
     "widths",

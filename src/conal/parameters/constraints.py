@@ -24,6 +24,7 @@ __all__ = [
     "maybe_none",
     "number",
     "one_of",
+    "only_none",
     "optional",
     "place",
     "several_of",
@@ -193,7 +194,12 @@ def several_of(*words: str) -> Constraint:
 
 def optional(constraint: Constraint) -> Constraint:
     """None, or a value that meets the constraint."""
-    return either(Constraint("None", lambda v: v is None), constraint)
+    return either(only_none(), constraint)
+
+
+def only_none() -> Constraint:
+    """None alone."""
+    return Constraint("None", lambda v: v is None)
 
 
 def place() -> Constraint:
@@ -204,7 +210,8 @@ def place() -> Constraint:
 def either(*constraints: Constraint) -> Constraint:
     """A value that meets at least one of the constraints."""
     meaning = " or ".join(constraint.meaning for constraint in constraints)
-    return Constraint(meaning, lambda v: any(constraint.holds(v) for constraint in constraints))
+    choices = constraints[0].choices if len(constraints) == 1 else ()
+    return Constraint(meaning, lambda v: any(constraint.holds(v) for constraint in constraints), choices)
 
 
 def anything(meaning: str = "anything") -> Constraint:

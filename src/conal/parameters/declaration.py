@@ -1,37 +1,44 @@
-"""Parameters as class attributes, from which constructors, checks and documentation are made."""
+"""Parameters as dataclass fields, each with a constraint and a sentence, and what is read from them.
+
+A parameter is ``name: Annotated[type, constraint, Doc("A sentence.")] = default`` in a class that :func:`parameters`
+decorates. The constructor is that of a dataclass with keywords alone.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar, dataclass_transform
+from typing import Any, ParamSpec, TypeVar, dataclass_transform
 
-from conal.parameters.constraints import Constraint, anything, json_or_text
+from typing_extensions import Doc
+
+from conal.parameters.constraints import Constraint, anything, either, flag, json_or_text, one_of, only_none
 
 __all__ = [
-    "FrozenParameters",
+    "Doc",
+    "Option",
     "Parameter",
-    "Parameterised",
     "check_parameters",
-    "declare",
-    "declare_keywords",
-    "documented",
+    "frozen_parameters",
     "keyword_fields",
     "keywords_of",
-    "parameter",
+    "narrowed",
+    "parameters",
+    "parameters_of",
     "set_parameters",
 ]
 
-
-# Parameters as class attributes, from which constructors, checks and documentation are made.
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One parameter: its name, type and default, what it must be, a line of help, and how the command line takes it.
+class Option:
+    """How the command line takes a parameter.
 
     Attributes
     ----------
@@ -39,149 +46,152 @@ class Parameter:
         Its option, such as ``--task-column``; empty if it is set by ``--set`` alone.
     parse : callable or None
         Function from the user's text to the value; None if the command line does not take it.
-    name, attribute : str
-        The name for users, and the attribute with the value; they differ if a method has the same name.
-    free_on_resume : bool
-        Whether it may change when an interrupted training is resumed.
-    for_losses : bool
-        Whether only classifiers have it whose method says that it uses it (``CrowdMethod.uses``).
     """
 
-    default: Any
-    must_be: Constraint
-    help: str
     flag: str = ""
     parse: Callable[[str], Any] | None = json_or_text
-    free_on_resume: bool = False
-    for_losses: bool = False
-    name: str = ""
-    attribute: str = ""
-    annotation: str = ""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What is declared about one parameter; ``annotation`` is its type as the source has it."""
+
+    name: str
+    annotation: str
+    default: Any
+    constraint: Constraint
+    help: str
+    option: Option
 
     def check(self, value: Any) -> None:
         """Reject an invalid value."""
-        self.must_be.check(self.name, value)
+        self.constraint.check(self.name, value)
 
 
-def parameter(
-    *,
-    default: Any,
-    must_be: Constraint,
-    help: str,  # noqa: A002
-    flag: str = "",
-    parse: Callable[[str], Any] | None = json_or_text,
-    free_on_resume: bool = False,
-    for_losses: bool = False,
-    alias: str = "",
-) -> Any:
-    """Declare a parameter in the body of a class; ``alias`` is its name for users, if it differs from the attribute."""
-    return Parameter(default, must_be, help, flag, parse, free_on_resume, for_losses, name=alias)
+# Classes of parameters.
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
-class Parameterised:
-    """Base of classes whose constructor takes the declared parameters as keywords.
+@dataclass_transform(kw_only_default=True)
+def parameters(cls: type[T]) -> type[T]:
+    """Decorate a class whose annotated attributes are parameters; its docstring lists them.
 
-    A subclass inherits the declarations, and changes a default by assigning the new one. As scikit-learn
-    requires, the constructor only sets attributes; :func:`check_parameters` checks them.
+    A subclass inherits them; one that is decorated may declare more, and change a default by ``name: type = default``.
+    As scikit-learn requires, the constructor only sets attributes; :func:`check_parameters` checks them.
 
     Examples
     --------
-    >>> from conal.parameters import number
-    >>> class Base(Parameterised):
-    ...     lr: float = parameter(default=0.1, must_be=number(above=0), help="Learning rate.")
-    >>> class Slow(Base):
-    ...     lr = 0.01
-    >>> Base().lr, Slow().lr, Slow(lr=1.0).lr, inspect.signature(Slow)
-    (0.1, 0.01, 1.0, <Signature (*, lr: 'float' = 0.01)>)
+    >>> from conal.parameters.training import Settings
+    >>> Settings().lr, Settings(lr=1.0).lr, parameters_of(Settings)["lr"].annotation
+    (0.01, 1.0, 'float')
     """
-
-    declared: ClassVar[Mapping[str, Parameter]] = {}
-    story: ClassVar[str] = ""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        declare(cls)
-        if "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        """Hook for subclasses, called by the constructor when all parameters are set."""
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with some parameters changed."""
-        return type(self)(**{name: getattr(self, p.attribute) for name, p in self.declared.items()} | changes)
+    return _declare(dataclass(kw_only=True, eq=False, repr=False)(cls))
 
 
-def declare(cls: Any) -> None:
-    """Collect declared and inherited parameters in ``cls.declared``, and document them.
-
-    The original docstring is kept as ``cls.story``. Inherited parameters that ``cls.lacks`` names are left out.
-    """
-    lacks = vars(cls).get("lacks", ())
-    inherited = {name: found for name, found in getattr(cls, "declared", {}).items() if name not in lacks}
-    own = {}
-    for attribute, value in list(vars(cls).items()):
-        if isinstance(value, Parameter):
-            kind = value.annotation or str(vars(cls).get("__annotations__", {}).get(attribute, "Any"))
-            found = replace(value, name=value.name or attribute, attribute=attribute, annotation=kind)
-            own[found.name] = found
-            setattr(cls, attribute, value.default)
-        elif attribute in inherited:  # another default
-            inherited[attribute] = replace(inherited[attribute], default=value)
-    cls.declared = own | {name: found for name, found in inherited.items() if name not in own}
-    cls.story = vars(cls).get("__doc__") or ""
-    if cls.declared and cls.story:
-        cls.__doc__ = documented(cls.story, cls.declared)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def frozen_parameters(cls: type[T]) -> type[T]:
+    """As :func:`parameters`, for settings that are compared by value and cannot be changed."""
+    return _declare(dataclass(kw_only=True, frozen=True)(cls))
 
 
-def declare_keywords(cls: Any) -> None:
-    """Also declare the keyword-only arguments of a class's own constructor, without a check or help."""
-    if "__init__" not in vars(cls):
-        return
-    for name, found in inspect.signature(cls.__init__).parameters.items():
-        if found.kind is found.KEYWORD_ONLY and name not in cls.declared:
-            kind = "Any" if found.annotation is found.empty else str(found.annotation)
-            made = Parameter(found.default, anything(), "", name=name, annotation=kind)
-            cls.declared = {name: made, **cls.declared}
-
-
-def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
-    """Set every declared parameter to the given value, or to its default."""
-    unknown = [name for name in given if name not in thing.declared]
-    if unknown:
-        raise TypeError(
-            f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}; "
-            f"it takes {', '.join(thing.declared)}"
-        )
-    for name, found in thing.declared.items():
-        if found.attribute:  # an own constructor sets the attributes of its keywords
-            setattr(thing, found.attribute, given.get(name, found.default))
+def parameters_of(thing: Any) -> Mapping[str, Parameter]:
+    """The declared parameters of a class or an object by name; without any, an empty mapping."""
+    return getattr(thing, "__declared__", {})
 
 
 def check_parameters(thing: Any) -> None:
     """Reject invalid values with the parameter, the value and what it may be."""
-    for found in (each for each in thing.declared.values() if each.attribute):
-        found.check(getattr(thing, found.attribute))
+    for name, declared in parameters_of(thing).items():
+        declared.check(getattr(thing, name))
 
 
-def _constructor(cls: Any) -> Callable[..., None]:
-    def __init__(self: Any, **given: Any) -> None:  # noqa: N807
-        set_parameters(self, given)
-        self.__post_init__()
+def set_parameters(thing: Any, given: Mapping[str, Any]) -> None:
+    """Set every parameter to the given value, or to its default, for classes with a constructor of their own."""
+    declared = parameters_of(thing)
+    unknown = [name for name in given if name not in declared]
+    if unknown:
+        raise TypeError(
+            f"{type(thing).__name__}() got an unexpected keyword argument {unknown[0]!r}; "
+            f"it takes {', '.join(declared)}"
+        )
+    for name, found in declared.items():
+        setattr(thing, name, given.get(name, found.default))
 
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([this, *keyword_fields(cls.declared)])  # type: ignore[attr-defined]
-    return __init__
+
+def narrowed(settings: Any, base: type[T], **changes: Any) -> T:
+    """The parameters of a base class, as ``settings`` of a subclass have them, with some changes."""
+    return base(**{name: getattr(settings, name) for name in parameters_of(base)} | changes)
 
 
-def keyword_fields(declared: Mapping[str, Parameter]) -> list[inspect.Parameter]:
-    """The parameters as keywords of a signature."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, keyword, default=found.default, annotation=found.annotation)
-        for name, found in declared.items()
-    ]
+def _declare(cls: type[T]) -> type[T]:
+    """Collect own and inherited parameters, and list them in the docstring."""
+    known: dict[str, Parameter] = {}
+    for base in reversed(cls.__mro__[1:]):
+        known |= vars(base).get("__declared__", {})
+    own = vars(cls).get("__annotations__", {})
+    for name in known.keys() & vars(cls).keys() - own.keys():
+        raise TypeError(f"{cls.__name__}.{name}: change a default with its type, {name}: type = default")
+    found = {}
+    for field in fields(cls):  # type: ignore[arg-type]
+        found[field.name] = _read(cls, field, known) if field.name in own else known[field.name]
+    cls.__declared__ = found  # type: ignore[attr-defined]
+    if "__init__" in vars(cls):
+        cls.__init__.__annotations__ = {name: each.annotation for name, each in found.items()} | {"return": "None"}
+    cls.__doc__ = documented(vars(cls).get("__doc__") or "", found)
+    return cls
+
+
+def _read(cls: type[Any], field: Any, known: Mapping[str, Parameter]) -> Parameter:
+    """What an annotation says of a parameter; one without metadata changes the default of an inherited parameter."""
+    if field.name in known and "Annotated" not in str(field.type):
+        return replace(known[field.name], default=field.default)
+    kind, metadata = _annotation(field.type, vars(sys.modules[cls.__module__]))
+    found = {type(each): each for each in metadata}
+    if Doc not in found:
+        raise TypeError(f"{cls.__name__}.{field.name}: a parameter is Annotated[type, constraint, Doc(...)] = default")
+    constraint = _constraint(kind, found.get(Constraint))
+    return Parameter(field.name, kind, field.default, constraint, found[Doc].documentation, found.get(Option, Option()))
+
+
+def _constraint(kind: str, given: Constraint | None) -> Constraint:
+    """The stated constraint and what the type says: None, words, true and false need no constraint of their own.
+
+    >>> from conal.parameters import whole
+    >>> _constraint("int | Literal['auto']", whole(1)).meaning
+    "a whole number of at least 1 or 'auto'"
+    """
+    parts = kind.split(" | ")
+    words = [one_of(*_words(part)) for part in parts if part.startswith("Literal[")]
+    none = [only_none()] if "None" in parts else []
+    truth = [flag()] if kind == "bool" else []
+    if given is None and len(words) + len(none) + len(truth) < len(parts):
+        return anything()
+    stated = [] if given is None else [given]
+    return either(*none, *stated, *truth, *words)
+
+
+def _words(literal: str) -> tuple[str, ...]:
+    """The words of ``Literal[...]``."""
+    found = ast.literal_eval(literal.removeprefix("Literal")[1:-1])
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _annotation(annotation: Any, names: dict[str, Any]) -> tuple[str, list[Any]]:
+    """The type as in the source, and the metadata, of ``Annotated[type, ...]`` as text or as an object.
+
+    >>> _annotation("Annotated[int | None, Doc('Steps.')]", {"Doc": Doc})
+    ('int | None', [Doc('Steps.')])
+    """
+    if not isinstance(annotation, str):
+        metadata = getattr(annotation, "__metadata__", ())
+        return inspect.formatannotation(getattr(annotation, "__origin__", annotation)), list(metadata)
+    tree = ast.parse(annotation, mode="eval").body
+    if not (isinstance(tree, ast.Subscript) and isinstance(tree.slice, ast.Tuple)):
+        return annotation, []
+    kind, *metadata = (ast.unparse(part) for part in tree.slice.elts)
+    return kind, [eval(text, names) for text in metadata]  # noqa: S307  # source of the class itself
+
+
+# Documentation and signatures.
 
 
 def documented(text: str, declared: Mapping[str, Parameter]) -> str:
@@ -196,49 +206,14 @@ def documented(text: str, declared: Mapping[str, Parameter]) -> str:
     return textwrap.dedent("\n".join([*lines[:at], *section, *lines[at:]]))
 
 
-# Immutable parameters: checked when created, and compared by value.
+def keyword_fields(declared: Mapping[str, Parameter]) -> list[inspect.Parameter]:
+    """The parameters as keywords of a signature."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, keyword, default=found.default, annotation=found.annotation)
+        for name, found in declared.items()
+    ]
 
-Base = TypeVar("Base", bound="FrozenParameters")
-
-
-class FrozenParameters(Parameterised):
-    """Base of settings that are checked when created, and cannot be changed afterwards.
-
-    Examples
-    --------
-    >>> from conal.parameters import parameter, whole
-    >>> class Size(FrozenParameters):
-    ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")
-    >>> Size(rows=2), Size() == Size(rows=1)
-    (Size(rows=2), True)
-    >>> Size(rows=0)
-    Traceback (most recent call last):
-    conal.errors.InputError: rows must be a whole number of at least 1, not 0
-    """
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
-    def narrowed(self, base: type[Base], **changes: Any) -> Base:
-        """The parameters of a base class, with some changes."""
-        return base(**{name: getattr(self, found.attribute) for name, found in base.declared.items()} | changes)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self):
-            raise AttributeError(f"{type(self).__name__} cannot be changed; replace({name}=...) makes a copy")
-        super().__setattr__(name, value)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *vars(self).values()))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-
-# Functions whose keywords are the parameters of a class of settings.
 
 P = ParamSpec("P")
 Settings = TypeVar("Settings")
@@ -250,19 +225,8 @@ def keywords_of(cls: Callable[P, Settings]) -> Callable[[Callable[[Settings], Re
 
     Arguments of the function other than ``settings`` stay in front. The keywords are in its signature, and in its
     docstring as a section "Parameters".
-
-    Examples
-    --------
-    >>> from conal.parameters import Parameterised, parameter, whole
-    >>> class Size(Parameterised):
-    ...     rows: int = parameter(default=1, must_be=whole(1), help="Rows.")
-    >>> @keywords_of(Size)
-    ... def double(settings: Size) -> int:
-    ...     return 2 * settings.rows
-    >>> double(rows=3), inspect.signature(double)
-    (6, <Signature (*, rows: 'int' = 1) -> 'int'>)
     """
-    declared = cls.declared  # type: ignore[attr-defined]
+    declared = parameters_of(cls)
 
     def decorate(function: Callable[..., Result]) -> Callable[P, Result]:
         plain = inspect.signature(function)

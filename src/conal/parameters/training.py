@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from conal.parameters.constraints import (
-    anything,
-    either,
-    flag,
     number,
     one_of,
-    optional,
     place,
     share,
     whole,
     widths,
 )
-from conal.parameters.declaration import Parameterised, parameter
+from conal.parameters.declaration import Doc, Option, parameters
 
 if TYPE_CHECKING:
     from conal.networks.backbones import Backbone
@@ -141,143 +137,145 @@ ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
 Scaling = Literal["auto", "robust", "global", "standard", "none"]
 
 
-class Settings(Parameterised):
+@parameters
+class Settings:
     """What the training loop itself reads; everything else belongs to `ClassifierParameters`."""
 
-    lr: float = parameter(
-        default=0.01,
-        must_be=number(above=0),
-        help="Learning rate of Adam. With epochs='auto' and more than 50,000 labelled tasks, N of them, it is "
-        "multiplied by sqrt(50,000 / N).",
-    )
-    weight_decay: float = parameter(
-        default=0.0,
-        must_be=number(at_least=0),
-        help="Weight decay, decoupled as in AdamW, of the weights of networks; biases, noise layers and embeddings of "
-        "annotators are exempt.",
-    )
-    epochs: int | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(whole(1), one_of("auto")),
-        help="Number of passes over the data, or 'auto': 100 for up to 2,500 labelled tasks, and fewer for more (see "
-        "conal.parameters.training).",
-        flag="--epochs",
-        free_on_resume=True,
-    )
-    batch_size: int = parameter(default=256, must_be=whole(1), help="Number of instances in a batch.")
-    warmup_epochs: int | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(whole(0), one_of("auto")),
-        help="Epochs over which the learning rate rises from zero. 'auto' is 5 for a stated number of epochs, and a "
-        "twentieth of them for epochs='auto'.",
-    )
-    schedule: Literal["auto", "constant", "cosine"] = parameter(
-        default="auto",
-        must_be=one_of("auto", "constant", "cosine"),
-        help="Learning rate after the warm-up: constant, or a cosine decay to almost zero. 'auto' is 'cosine' for "
-        "epochs='auto' and 16,000 labelled tasks or more, and otherwise 'constant'.",
-    )
-    patience: int | None = parameter(
-        default=None,
-        must_be=optional(whole(1)),
-        help="Early stopping: stop after this many epochs without a better score.",
-        free_on_resume=True,
-    )
-    max_restarts: int = parameter(
-        default=2, must_be=whole(0), help="Maximum number of restarts if a class is lost early in training."
-    )
-    seed: int = parameter(
-        default=0,
-        must_be=whole(0, below=2**63, shown_below="2**63"),
-        help="Random seed. The same seed and data give the same model, bit for bit on one CPU thread, also if several "
-        "fits run at once in threads of a program.",
-        flag="--seed",
-    )
-    accelerator: str = parameter(
-        default="auto", must_be=anything(), help='Hardware, for Lightning Fabric: "auto", "cpu" or "cuda".'
-    )
-    devices: int = parameter(
-        default=1,
-        must_be=whole(1),
-        help="Number of processes per machine (one per GPU). Do not set it under torchrun.",
-        free_on_resume=True,
-    )
-    num_nodes: int = parameter(
-        default=1, must_be=whole(1), help="Number of machines. Do not set it under torchrun.", free_on_resume=True
-    )
-    precision: str = parameter(
-        default="32-true",
-        must_be=anything(),
-        help='Floating-point precision, for Lightning Fabric: "32-true", "16-mixed" or "64-true".',
-    )
+    lr: Annotated[
+        float,
+        number(above=0),
+        Doc(
+            "Learning rate of Adam. With epochs='auto' and more than 50,000 labelled tasks, N of them, it is "
+            "multiplied by sqrt(50,000 / N)."
+        ),
+    ] = 0.01
+    weight_decay: Annotated[
+        float,
+        number(at_least=0),
+        Doc(
+            "Weight decay, decoupled as in AdamW, of the weights of networks; biases, noise layers and embeddings of "
+            "annotators are exempt."
+        ),
+    ] = 0.0
+    epochs: Annotated[
+        int | Literal["auto"],
+        whole(1),
+        Doc(
+            "Number of passes over the data, or 'auto': 100 for up to 2,500 labelled tasks, and fewer for more (see "
+            "conal.parameters.training)."
+        ),
+        Option("--epochs"),
+    ] = "auto"
+    batch_size: Annotated[int, whole(1), Doc("Number of instances in a batch.")] = 256
+    warmup_epochs: Annotated[
+        int | Literal["auto"],
+        whole(0),
+        Doc(
+            "Epochs over which the learning rate rises from zero. 'auto' is 5 for a stated number of epochs, and a "
+            "twentieth of them for epochs='auto'."
+        ),
+    ] = "auto"
+    schedule: Annotated[
+        Literal["auto", "constant", "cosine"],
+        Doc(
+            "Learning rate after the warm-up: constant, or a cosine decay to almost zero. 'auto' is 'cosine' for "
+            "epochs='auto' and 16,000 labelled tasks or more, and otherwise 'constant'."
+        ),
+    ] = "auto"
+    patience: Annotated[
+        int | None, whole(1), Doc("Early stopping: stop after this many epochs without a better score.")
+    ] = None
+    max_restarts: Annotated[int, whole(0), Doc("Maximum number of restarts if a class is lost early in training.")] = 2
+    seed: Annotated[
+        int,
+        whole(0, below=2**63, shown_below="2**63"),
+        Doc(
+            "Random seed. The same seed and data give the same model, bit for bit on one CPU thread, also if several "
+            "fits run at once in threads of a program."
+        ),
+        Option("--seed"),
+    ] = 0
+    accelerator: Annotated[str, Doc('Hardware, for Lightning Fabric: "auto", "cpu" or "cuda".')] = "auto"
+    devices: Annotated[
+        int, whole(1), Doc("Number of processes per machine (one per GPU). Do not set it under torchrun.")
+    ] = 1
+    num_nodes: Annotated[int, whole(1), Doc("Number of machines. Do not set it under torchrun.")] = 1
+    precision: Annotated[
+        str, Doc('Floating-point precision, for Lightning Fabric: "32-true", "16-mixed" or "64-true".')
+    ] = "32-true"
 
 
+@parameters
 class ClassifierParameters(Settings):
     """Parameters of every classifier."""
 
-    backbone: Backbone = parameter(
-        default="mlp",
-        must_be=anything(),
-        help="Network from features to class logits: 'mlp', 'linear' (no hidden layer), 'vgg16', a torch module, which "
-        "is copied, or a callable that takes (feature shape, number of classes) and returns a module.",
+    backbone: Annotated[
+        Backbone,
+        Doc(
+            "Network from features to class logits: 'mlp', 'linear' (no hidden layer), 'vgg16', a torch module, which "
+            "is copied, or a callable that takes (feature shape, number of classes) and returns a module."
+        ),
+    ] = "mlp"
+    hidden: Annotated[Sequence[int], widths(), Doc("Hidden units of the MLP, layer by layer.")] = (128,)
+    dropout: Annotated[float, number(at_least=0, below=1), Doc("Probability of dropping a hidden unit of the MLP.")] = (
+        0.5
     )
-    hidden: Sequence[int] = parameter(default=(128,), must_be=widths(), help="Hidden units of the MLP, layer by layer.")
-    dropout: float = parameter(
-        default=0.5, must_be=number(at_least=0, below=1), help="Probability of dropping a hidden unit of the MLP."
-    )
-    input_dropout: float = parameter(
-        default=0.0, must_be=number(at_least=0, below=1), help="Probability of dropping an input feature of the MLP."
-    )
-    batch_norm: bool = parameter(default=False, must_be=flag(), help="Whether the MLP uses batch normalisation.")
-    scaling: Scaling | None = parameter(
-        default=None,
-        must_be=optional(one_of("auto", "robust", "global", "standard", "none")),
-        help="How features are scaled, as a part of the model: 'global' (one factor), 'standard' (per feature, of "
-        "images per channel), 'robust', 'auto' or 'none' (see conal.training.scaling). None: a module or callable "
-        "of your own as backbone gets what you pass to fit and predict, as float32; conal's networks have 'robust' "
-        "for xconal and otherwise 'auto'.",
-    )
-    selection: str = parameter(
-        default="auto",
-        must_be=one_of("auto", "gold", "annotations", "last"),
-        help="Which epoch is kept: best accuracy on `validation` ('gold'), best likelihood of held-out annotations "
-        "('annotations'), or the last. 'auto' is 'gold' if validation data are given; otherwise 'last' for xconal and, "
-        "with epochs='auto' and 4,000 labelled tasks or more, for all methods that model annotators, and "
-        "'annotations' for the others.",
-    )
-    holdout: float = parameter(
-        default=0.1,
-        must_be=share(),
-        help="Share of the labelled tasks whose annotations are held out for selection='annotations'.",
-    )
-    class_prior: ClassPrior = parameter(
-        default="estimate",
-        must_be=anything(),
-        help="Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. "
-        "Inferred labels are pushed towards them, which helps if they are right and does more harm if they are wrong.",
-    )
-    ensemble: int = parameter(default=1, must_be=whole(1), help="Number of fits, from different seeds, to average.")
-    refits: int | Literal["auto"] = parameter(
-        default="auto",
-        must_be=either(whole(0), one_of("auto")),
-        help="With true labels: number of further fits, each without a part of them, that judge this part for the "
-        "rates of the report. They are made when a report, a table with rates, or `save` asks for them, and use the "
-        "data that were passed to `fit`. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and otherwise 0. With "
-        "0, xconal judges true labels by networks that were not trained on them, which takes no time, but on small "
-        "data makes labels look better than they are; other methods then have no rates.",
-        free_on_resume=True,
-    )
-    text_components: int = parameter(
-        default=200,
-        must_be=whole(1),
-        help="If X is text: the maximum number of features per text (see conal.TextFeatures).",
-    )
-    encoder: str | None = parameter(
-        default=None,
-        must_be=optional(place()),
-        help="If X is text: a local folder with an encoder (sentence-transformers, or model.onnx and tokenizer.json) "
-        "whose embeddings are the features, in place of conal.TextFeatures.",
-    )
-    verbose: bool = parameter(
-        default=True, must_be=flag(), help="Show progress in a terminal or notebook.", free_on_resume=True
-    )
+    input_dropout: Annotated[
+        float, number(at_least=0, below=1), Doc("Probability of dropping an input feature of the MLP.")
+    ] = 0.0
+    batch_norm: Annotated[bool, Doc("Whether the MLP uses batch normalisation.")] = False
+    scaling: Annotated[
+        Scaling | None,
+        one_of("auto", "robust", "global", "standard", "none"),
+        Doc(
+            "How features are scaled, as a part of the model: 'global' (one factor), 'standard' (per feature, of "
+            "images per channel), 'robust', 'auto' or 'none' (see conal.training.scaling). None: a module or callable "
+            "of your own as backbone gets what you pass to fit and predict, as float32; conal's networks have 'robust' "
+            "for xconal and otherwise 'auto'."
+        ),
+    ] = None
+    selection: Annotated[
+        str,
+        one_of("auto", "gold", "annotations", "last"),
+        Doc(
+            "Which epoch is kept: best accuracy on `validation` ('gold'), best likelihood of held-out annotations "
+            "('annotations'), or the last. 'auto' is 'gold' if validation data are given; otherwise 'last' for xconal "
+            "and, with epochs='auto' and 4,000 labelled tasks or more, for all methods that model annotators, and "
+            "'annotations' for the others."
+        ),
+    ] = "auto"
+    holdout: Annotated[
+        float, share(), Doc("Share of the labelled tasks whose annotations are held out for selection='annotations'.")
+    ] = 0.1
+    class_prior: Annotated[
+        ClassPrior,
+        Doc(
+            "Known class shares: 'estimate' (unknown), 'balanced' (equal shares), or the share of every class. "
+            "Inferred labels are pushed towards them, which helps if they are right and does more harm if they are "
+            "wrong."
+        ),
+    ] = "estimate"
+    ensemble: Annotated[int, whole(1), Doc("Number of fits, from different seeds, to average.")] = 1
+    refits: Annotated[
+        int | Literal["auto"],
+        whole(0),
+        Doc(
+            "With true labels: number of further fits, each without a part of them, that judge this part for the "
+            "rates of the report. They are made when a report, a table with rates, or `save` asks for them, and use "
+            "the data that were passed to `fit`. 'auto' is 5 for xconal and up to 20,000 labelled tasks, and "
+            "otherwise 0. With 0, xconal judges true labels by networks that were not trained on them, which takes no "
+            "time, but on small data makes labels look better than they are; other methods then have no rates."
+        ),
+    ] = "auto"
+    text_components: Annotated[
+        int, whole(1), Doc("If X is text: the maximum number of features per text (see conal.TextFeatures).")
+    ] = 200
+    encoder: Annotated[
+        str | None,
+        place(),
+        Doc(
+            "If X is text: a local folder with an encoder (sentence-transformers, or model.onnx and tokenizer.json) "
+            "whose embeddings are the features, in place of conal.TextFeatures."
+        ),
+    ] = None
+    verbose: Annotated[bool, Doc("Show progress in a terminal or notebook.")] = True

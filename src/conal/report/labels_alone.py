@@ -18,6 +18,7 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
 from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
+from conal.parameters import parameters_of
 from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Refit, about_annotators
 from conal.report.findings import Findings
 from conal.report.section import Plain
@@ -139,7 +140,7 @@ def _section(fitted: Aggregator, *, separates_noise: bool) -> Plain:
         "command": reproducing_command(
             ["conal", "aggregate", "LABELS", "--out", "CLEANED", "--report", "FOLDER", "--method", fitted.name],
             parameters,
-            fitted.declared,
+            parameters_of(fitted),
             true_labels=n_true_labels > 0,
             scale=fitted.classes_ if fitted.annotations_.ordinal else None,
             annotator_info=fitted.annotator_info_ is not None,

@@ -15,6 +15,7 @@ from torch import Tensor
 from conal._arrays import FloatArray
 from conal.errors import FeatureWarning, warn
 from conal.networks import FeatureScaler
+from conal.parameters import parameters_of
 from conal.parameters.training import ClassifierParameters, Scaling
 from conal.training.batches import Instances
 
@@ -221,7 +222,7 @@ def fit_scaler(
     Means and deviations are computed in double precision, batch by batch. Features that single precision would round
     by more than 0.0001 deviations, as an offset of 1e8 does, are also centred and scaled in double precision.
     """
-    ClassifierParameters.declared["scaling"].check(scaling)
+    parameters_of(ClassifierParameters)["scaling"].check(scaling)
     if scaling in ("none", "global"):
         _warn_of_rounding(instances)
     if scaling == "none":

@@ -93,7 +93,7 @@ def reproducing_command(
 def _option(name: str, value: Any, declared: Parameter | None) -> list[str]:
     """The parameter's own option if it has one, ``--set`` otherwise."""
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    flag = "" if declared is None else declared.flag
+    flag = "" if declared is None else declared.option.flag
     return [flag, shown] if flag else ["--set", f"{name}={shown}"]
 
 
