@@ -123,16 +123,15 @@ def narrowed(settings: Any, base: type[T], **changes: Any) -> T:
 
 
 def _declare(cls: type[T]) -> type[T]:
-    """Collect own and inherited parameters, and list them in the docstring."""
+    """Collect the parameters, own ones first, and list them in the docstring."""
     known: dict[str, Parameter] = {}
-    for base in reversed(cls.__mro__[1:]):
-        known |= vars(base).get("__declared__", {})
+    for base in reversed(cls.__bases__):
+        known |= parameters_of(base)
     own = vars(cls).get("__annotations__", {})
     for name in known.keys() & vars(cls).keys() - own.keys():
         raise TypeError(f"{cls.__name__}.{name}: change a default with its type, {name}: type = default")
-    found = {}
-    for field in fields(cls):  # type: ignore[arg-type]
-        found[field.name] = _read(cls, field, known) if field.name in own else known[field.name]
+    read = {field.name: _read(cls, field, known) for field in fields(cls) if field.name in own}  # type: ignore[arg-type]
+    found = {name: each for name, each in read.items() if name not in known} | known | read
     cls.__declared__ = found  # type: ignore[attr-defined]
     if "__init__" in vars(cls):
         cls.__init__.__annotations__ = {name: each.annotation for name, each in found.items()} | {"return": "None"}
