@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 ENOUGH = "enough_labels.csv"
 """The table's name in a folder."""
-POOLING = 1.0
+POOLED_LABELS = 1.0
 """Labels of the crowd in a row of an annotator's matrix, where labels are left out one by one."""
-MAX_LABELS = 20_000
+MAX_HELD_OUT_LABELS = 20_000
 """So many labels at most are left out, one by one."""
-TINY = 1e-300
+MIN_PROBABILITY = 1e-300
 
 
 def check_level(level: float) -> None:
@@ -60,9 +60,11 @@ def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatAr
     were left out show no mistake that most annotators share. Known true labels stay certain.
     """
     crowd = fitted.annotations_
-    log_posterior = np.log(np.maximum(fitted.probas_, TINY))
+    log_posterior = np.log(np.maximum(fitted.probas_, MIN_PROBABILITY))
     votes, counts = (crowd.tasks, crowd.annotators, crowd.labels), Votes(crowd).counts(fitted.probas_)
-    tau = held_out_certainty(log_posterior, votes, counts, vote_weight=1.0, pooling=POOLING, max_labels=MAX_LABELS)
+    tau = held_out_certainty(
+        log_posterior, votes, counts, vote_weight=1.0, pooling=POOLED_LABELS, max_labels=MAX_HELD_OUT_LABELS
+    )
     flat = (fitted.probas_ if posterior is None else posterior) ** tau
     flat /= flat.sum(1, keepdims=True)
     if posterior is None:
@@ -113,13 +115,13 @@ def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: fl
 
 # Aggregators to folders and back: labels, posterior, and every fitted attribute that is an array or plain value.
 
-UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException)
+FOLDER_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException)
 """What happens where values of a folder have unexpected types or sizes."""
 SUM_TOLERANCE = 1e-6
 FITTED = "fitted."
 """How the names of tensors begin that are fitted attributes."""
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
-OF_ALL = {
+COMMON_ATTRIBUTES = {
     *("annotations_", "classes_", "task_ids_", "annotator_ids_", "probas_", "codes_", "labels_"),
     *("known_codes_", "inclusion_", "annotator_info_", "learned_from_", "results_"),
 }
@@ -142,7 +144,7 @@ def save(
     crowd = fitted.annotations_
     if crowd.abstentions is not None:
         raise InputError("refused answers cannot be kept for updates; leave out --save, and fit all labels together")
-    own = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in OF_ALL}
+    own = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in COMMON_ATTRIBUTES}
     config = {
         "conal_version": __version__,
         "method": fitted.name,
@@ -198,7 +200,7 @@ def load(folder: str | PathLike[str]) -> Aggregator:
         return _restore(found)
     except ModelFolderError:
         raise
-    except UNFIT as error:
+    except FOLDER_ERRORS as error:
         raise ModelFolderError(f"{folder}: does not match this version of conal: {error}; fit again") from error
 
 
@@ -221,7 +223,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     made.annotator_info_ = annotator_info_from_json(config, annotator_ids)
     arrays = {name.removeprefix(FITTED): array for name, array in tensors.items() if name.startswith(FITTED)}
     for name, value in {**dict(config["fitted"]), **arrays}.items():
-        if not ATTRIBUTE.fullmatch(name) or name in OF_ALL:
+        if not ATTRIBUTE.fullmatch(name) or name in COMMON_ATTRIBUTES:
             raise ValueError(f"{name} is no attribute that a fit learns")
         setattr(made, name, _as_declared(value))
     made.learned_from_ = training_records(config)

@@ -14,7 +14,7 @@ import pytest
 
 import conal
 from conal import Annotations, aggregation
-from conal.data.cleaning import WORDS, missing_rule, read_labels
+from conal.data.cleaning import MISSING_WORDS, missing_rule, read_labels
 from conal.errors import DataWarning, InputError
 from conal.io import features_from, import_file, read_annotations, read_gold, write_annotations
 from conal.report.inspection import inspect_file
@@ -43,7 +43,9 @@ def as_file(place: Path, ending: str, labels: list[Any]) -> Path:
 # ---------------------------------------------------------------- the rule
 
 
-@pytest.mark.parametrize("word", [*sorted(WORDS), *sorted(map(str.upper, WORDS)), " NaN ", "Null", "", "  ", "\t"])
+@pytest.mark.parametrize(
+    "word", [*sorted(MISSING_WORDS), *sorted(map(str.upper, MISSING_WORDS)), " NaN ", "Null", "", "  ", "\t"]
+)
 def test_words_are_missing_in_any_case(word: str) -> None:
     assert missing_rule()(word)
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conal.data.annotations import Annotations
-from conal.data.cleaning import WORDS, missing_rule
+from conal.data.cleaning import MISSING_WORDS, missing_rule
 from conal.errors import DataWarning, InputError, people_hidden
 from conal.io import read_annotations, read_features, read_table, write_annotations, write_table
 from conal.io.tables import UNTYPED, blank_to_null, coerce_classes, file_kind, write_tables
@@ -299,9 +299,9 @@ def test_writing_needs_a_known_ending(tmp_path: Path) -> None:
 
 
 def test_missing_tokens_in_text_labels(tmp_path: Path) -> None:
-    tokens = ["", " ", *WORDS, *map(str.upper, WORDS), " NaN ", '"NAN"', "None", "none!", "x"]
+    tokens = ["", " ", *MISSING_WORDS, *map(str.upper, MISSING_WORDS), " NaN ", '"NAN"', "None", "none!", "x"]
     path = write_text(tmp_path / "a.csv", "task,worker,label", *(f"t,w{k},{token}" for k, token in enumerate(tokens)))
-    message = f"{path}: dropped {2 * len(WORDS) + 4} rows without a label ("
+    message = f"{path}: dropped {2 * len(MISSING_WORDS) + 4} rows without a label ("
     with pytest.warns(DataWarning, match=f"^{re.escape(message)}.*, 2 empty or NaN\\); if .* pass missing='' "):
         ann = read_annotations(path)
     assert ann.classes.tolist() == ["None", "none!", "x"]

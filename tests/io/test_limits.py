@@ -56,7 +56,7 @@ def test_depth_counts_no_brackets_in_strings(tmp_path: Path) -> None:
     text = '"' + "[" * 300 + '\\" [' + '"'
     (tmp_path / "a.jsonl").write_text(f'{{"task": {text}, "worker": 1, "label": 2}}\n' * 3)
     assert read_table(tmp_path / "a.jsonl").num_rows == 3
-    nested = "[" * limits.DEEPEST + "]" * limits.DEEPEST
+    nested = "[" * limits.MAX_DEPTH + "]" * limits.MAX_DEPTH
     limits.check_depth(nested.encode(), "x")
     limits.check_depth(f'["]]]", {nested[1:-1]}]'.encode(), "x")
     with pytest.raises(InputError, match="x: has lists"):

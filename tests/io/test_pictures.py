@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from conal.io.images import FromUri, PictureError, Source, Thumbnail, drawing_of, thumbnail_of
-from conal.io.limits import PICTURE_BYTES
+from conal.io.limits import MAX_PICTURE_BYTES
 
 RED, BLUE = (220, 30, 30), (30, 30, 220)
 
@@ -127,7 +127,7 @@ def test_files_that_are_none_or_too_large_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PictureError, match="is no file"):
         thumbnail_of(tmp_path, 9000)
     with (tmp_path / "large.png").open("wb") as file:
-        file.truncate(PICTURE_BYTES + 1)
+        file.truncate(MAX_PICTURE_BYTES + 1)
     with pytest.raises(PictureError, match="has more than 64 MB"):
         thumbnail_of(tmp_path / "large.png", 9000)
     for uri in ("data:image/png,%89PNG", "data:image/png;base64"):

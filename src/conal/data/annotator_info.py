@@ -18,9 +18,9 @@ from conal.data.frames import column_names, find_annotators, find_column, frame_
 from conal.data.matching import differ_in_type, refuse_lookalikes, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, people, warn
 
-FEWEST_ALIKE = 3
+MIN_ALIKE_ANNOTATORS = 3
 """Annotators who must have something in common, or it may tell who they are."""
-OTHERS = "others"
+OTHER_GROUPS = "others"
 """What smaller groups become together."""
 
 
@@ -162,8 +162,8 @@ class AnnotatorInfo:
         groups = self.groups
         if groups is not None:
             sizes = Counter(groups)
-            groups = tuple(name if sizes[name] >= FEWEST_ALIKE else OTHERS for name in groups)
-        shared = self.costs is not None and min(Counter(self.costs.tolist()).values()) >= FEWEST_ALIKE
+            groups = tuple(name if sizes[name] >= MIN_ALIKE_ANNOTATORS else OTHER_GROUPS for name in groups)
+        shared = self.costs is not None and min(Counter(self.costs.tolist()).values()) >= MIN_ALIKE_ANNOTATORS
         if groups is None and not shared:
             return None
         return AnnotatorInfo(self.annotators, groups, self.costs if shared else None)

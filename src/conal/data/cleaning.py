@@ -23,7 +23,7 @@ EXCEL_ERRORS = (
     *("#n/a", "#ref!", "#div/0!", "#value!", "#name?", "#num!", "#null!", "#spill!", "#calc!", "#getting_data"),
     *("#field!", "#blocked!", "#connect!", "#unknown!", "#busy!", "#external!", "#python!"),
 )
-WORDS = frozenset({"na", "n/a", "<na>", "nan", "null", *EXCEL_ERRORS})
+MISSING_WORDS = frozenset({"na", "n/a", "<na>", "nan", "null", *EXCEL_ERRORS})
 """Text that means "no label", in upper or lower case. "None" is not among them: it is often a class."""
 
 NOT_ANNOTATED = frozenset({"-1", "-1.0"})
@@ -89,7 +89,7 @@ def read_labels(
     Parameters
     ----------
     missing : value or sequence of values, optional
-        Values that mean "no label", in place of :data:`WORDS` and of the -1 in matrices; "" stands for none.
+        Values that mean "no label", in place of :data:`MISSING_WORDS` and of the -1 in matrices; "" stands for none.
     abstain : value or sequence of values, optional
         Values that mean "asked, but declined to answer"; they are no classes, and not missing either.
     classes : sequence, optional
@@ -133,7 +133,7 @@ def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = 
     kept = {_spelling(name) for name in ([] if classes is None else classes)}
     listed = _listed(missing)
     said = NOT_ANNOTATED if in_matrix and missing is None else {_spelling(value) for value in listed}
-    words = WORDS if missing is None else frozenset()
+    words = MISSING_WORDS if missing is None else frozenset()
     both = [] if missing is None else sorted(said & kept)
     if both:
         raise InputError(f"{examples(both)} cannot be both a class and missing; correct classes or missing")

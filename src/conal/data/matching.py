@@ -24,7 +24,7 @@ from conal.errors import DataWarning, InputError, person, warn
 
 Kind = Literal["tasks", "annotators", "classes"]
 
-LONG = 256
+MAX_COMPARED_CHARACTERS = 256
 """Of a longer name, only so many characters are looked at closely: Unicode's forms take time with the square of it."""
 _WHOLE = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*)?", re.ASCII)
 _INVISIBLE = re.compile(
@@ -33,7 +33,7 @@ _INVISIBLE = re.compile(
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Control characters, and what Unicode calls default ignorable: zero-width blanks, marks of direction and the like."""
-_ONE = {
+_REMEDIES = {
     "tasks": ", give it one id",
     "annotators": " person, give them one name",
     "classes": ", correct the labels",
@@ -48,7 +48,7 @@ def look(name: Any) -> str:
     ('ann', 'ann', '140', '140', '140', '1.10')
     """
     text = spelling(name).strip()
-    head, rest = text[:LONG], text[LONG:]
+    head, rest = text[:MAX_COMPARED_CHARACTERS], text[MAX_COMPARED_CHARACTERS:]
     head = _INVISIBLE.sub("", head)
     if not head.isascii():
         head = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", head).casefold())
@@ -73,7 +73,7 @@ def warn_of_lookalikes(names: Names, kind: Kind, where: str) -> None:
     ]
     warn(
         f"{where}: {kind} {_shown(alike)} differ only in {_difference(alike)}; they count as different {kind}; if they "
-        f"are one{_ONE[kind]}",
+        f"are one{_REMEDIES[kind]}",
         DataWarning,
     )
 
@@ -165,7 +165,7 @@ def _difference_of(names: list[Any]) -> str:
         return "type (number and text)"
     if _WHOLE.fullmatch(look(names[0])):
         return "the way in which a number is written"
-    if any(_INVISIBLE.search(name, 0, LONG) for name in names):
+    if any(_INVISIBLE.search(name, 0, MAX_COMPARED_CHARACTERS) for name in names):
         return "invisible characters"
     return "case, spaces or the form of letters"
 
@@ -178,6 +178,6 @@ def _shown(groups: list[list[Any]]) -> str:
 
 def _side_by_side(names: list[Any]) -> str:
     """``'Ann' and 'ann'``; by their code points where they look the same in print, too."""
-    short = [name[:LONG] if isinstance(name, str) else name for name in names[:3]]
+    short = [name[:MAX_COMPARED_CHARACTERS] if isinstance(name, str) else name for name in names[:3]]
     printed = {unicodedata.normalize("NFC", repr(name)) for name in short}
     return " and ".join((repr if len(printed) == len(short) else ascii)(name) for name in short)

@@ -14,13 +14,13 @@ from conal.errors import DataWarning, InputError, examples, people, warn
 
 # Memory that a fit needs, estimated before it starts, and columns that are no classes or annotators.
 
-ALWAYS = 1e9
+FREE_BYTES = 1e9
 """Bytes with which a fit always starts; with more, labels must look like classes."""
-FEW_CLASSES = 20
+PLAUSIBLE_CLASSES = 20
 """So many classes are plausible in any crowd."""
-LONG, WORDS = 40, 4
+TEXT_CHARACTERS, TEXT_WORDS = 40, 4
 """Mean characters, or words, of a name from which on names are free text."""
-MOSTLY = 0.9
+MIN_ALIKE_SHARE = 0.9
 """Share of the names that must look alike."""
 
 
@@ -38,7 +38,7 @@ def check_memory(crowd: Annotations, numbers: float, what: str, *, matrices: boo
         Whether it makes a confusion matrix for every annotator.
     """
     need = 8 * numbers
-    if need <= ALWAYS:
+    if need <= FREE_BYTES:
         return
     R, C, A = crowd.n_annotators, crowd.n_classes, crowd.n_annotations
     odd = odd_column(crowd) if A < R * C else None  # fewer labels than one of every class by every annotator
@@ -83,16 +83,18 @@ def looks_like(names: Names) -> str | None:
     >>> looks_like(np.linspace(0, 1, 100)), looks_like(np.array([f"u{k}" for k in range(100)]))
     ('numbers', 'ids')
     """
-    if len(names) <= FEW_CLASSES:
+    if len(names) <= PLAUSIBLE_CLASSES:
         return None
     texts = [str(name) for name in names.tolist()]
     numbers = [float(text) for text in texts if _is_number(text)]
-    if len(numbers) > MOSTLY * len(texts):
+    if len(numbers) > MIN_ALIKE_SHARE * len(texts):
         codes = all(map(float.is_integer, numbers)) and max(numbers) - min(numbers) < 2 * len(numbers)
         return None if codes else "numbers"
-    if sum(map(len, texts)) > LONG * len(texts) or sum(len(text.split()) for text in texts) > WORDS * len(texts):
+    if sum(map(len, texts)) > TEXT_CHARACTERS * len(texts) or sum(
+        len(text.split()) for text in texts
+    ) > TEXT_WORDS * len(texts):
         return "free text"
-    if sum(any(map(str.isdigit, text)) and " " not in text for text in texts) > MOSTLY * len(texts):
+    if sum(any(map(str.isdigit, text)) and " " not in text for text in texts) > MIN_ALIKE_SHARE * len(texts):
         return "ids"
     return None
 
@@ -127,7 +129,7 @@ def free_memory() -> float:
 
 # What makes any result of some labels doubtful, each with its remedy.
 
-LONG_NAME = 100
+MAX_NAME_CHARACTERS = 100
 MANY_CLASSES = 200
 
 
@@ -146,11 +148,11 @@ def lone_annotator(crowd: Annotations) -> Iterator[tuple[str, str]]:
 def no_classes(crowd: Annotations) -> Iterator[tuple[str, str]]:
     """Labels that are hardly classes: free text, numbers, ids."""
     names = [str(name) for name in crowd.classes.tolist()]
-    long = [name for name in names if len(name) > LONG_NAME]
+    long = [name for name in names if len(name) > MAX_NAME_CHARACTERS]
     if long:
         longest = max(map(len, long))
         yield (
-            f"{len(long):,} class names are longer than {LONG_NAME} characters, the longest has {longest:,}",
+            f"{len(long):,} class names are longer than {MAX_NAME_CHARACTERS} characters, the longest has {longest:,}",
             "is this free text? Choose another question with --question, or another --label-column",
         )
     if crowd.n_classes >= MANY_CLASSES or (crowd.n_classes > 20 and crowd.n_classes > crowd.n_annotations / 4):

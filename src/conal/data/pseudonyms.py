@@ -12,7 +12,7 @@ import numpy as np
 
 from conal._arrays import BoolArray, FloatArray, IntArray
 from conal.data.annotations import Annotations
-from conal.data.annotator_info import OTHERS, AnnotatorInfo
+from conal.data.annotator_info import OTHER_GROUPS, AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import PrivacyWarning, warn
 
@@ -129,7 +129,7 @@ def _about(info: AnnotatorInfo, few: BoolArray, names: Names, order: IntArray) -
     groups = None
     if info.groups is not None:
         own = [group for group, hidden in zip(info.groups, few.tolist(), strict=True) if not hidden]
-        groups = tuple([*own, *[OTHERS] * together][k] for k in order.tolist())
+        groups = tuple([*own, *[OTHER_GROUPS] * together][k] for k in order.tolist())
     return AnnotatorInfo(names[order], groups, rows(info.costs), rows(info.features), info.feature_names)
 
 

@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 """Probability of the true class being between the ends of an interval, at least."""
 ROUNDING = 1e-9
 """How far a sum of probabilities may be below the one that it is compared with."""
-EITHER_WAY = 2
+MAX_UNORDERED_CLASSES = 2
 """Two classes have the same distances in both orders."""
 
 
@@ -69,7 +69,7 @@ to the highest: Annotations.as_ordinal([...]) (--ordinal --classes LOWEST,...,HI
     values = class_values(classes)
     if values is not None:
         return np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    if stated or len(classes) <= EITHER_WAY:
+    if stated or len(classes) <= MAX_UNORDERED_CLASSES:
         return np.arange(len(classes))
     raise InputError(
         f"the order of the classes {examples(classes)} is not known; list them from the lowest to the highest: "
@@ -129,9 +129,9 @@ def _quantile(below: FloatArray, order: IntArray, at: float) -> IntArray:
 # Times of labels: dates, text and numbers as one type; what cannot be read is not known.
 
 Times = npt.NDArray[np.datetime64]
-READABLE = 0.5
+MIN_TIMES_SHARE = 0.5
 """If fewer of the values than this are times, the column contains something else."""
-UNITS = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0))
+TIME_UNITS = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0))
 """Numbers below the first are seconds since 1970, milliseconds or microseconds: as many microseconds is one unit."""
 
 
@@ -157,21 +157,21 @@ def read_times(values: Any) -> Times | None:
     column = _as_arrow(values)
     if column is not None and pa.types.is_timestamp(column.type):
         return np.asarray(
-            column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64()).fill_null(_NOT), "int64"
+            column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64()).fill_null(_NO_TIME), "int64"
         ).view("datetime64[us]")
     try:
         codes, names = encode(values)
     except InputError:  # lists and the like
         return None
-    distinct = np.array([*(_microseconds(name) for name in names.tolist()), _NOT], dtype=np.int64)
+    distinct = np.array([*(_microseconds(name) for name in names.tolist()), _NO_TIME], dtype=np.int64)
     found = distinct[codes]  # a missing one picks the last
     given = codes >= 0
-    if not given.any() or (found[given] != _NOT).mean() < READABLE:
+    if not given.any() or (found[given] != _NO_TIME).mean() < MIN_TIMES_SHARE:
         return None
     return found.view("datetime64[us]")
 
 
-_NOT = int(np.datetime64("NaT").view(np.int64))
+_NO_TIME = int(np.datetime64("NaT").view(np.int64))
 
 
 def _as_arrow(values: Any) -> pa.ChunkedArray | None:
@@ -185,9 +185,9 @@ def _as_arrow(values: Any) -> pa.ChunkedArray | None:
 def _microseconds(value: Any) -> int:
     """A time as microseconds since 1970; the number that means "not a time" for anything else."""
     if isinstance(value, bool):
-        return _NOT
+        return _NO_TIME
     if isinstance(value, int | float):
-        return next((round(value * unit) for limit, unit in UNITS if 0 < abs(value) < limit), _NOT)
+        return next((round(value * unit) for limit, unit in TIME_UNITS if 0 < abs(value) < limit), _NO_TIME)
     try:
         if isinstance(value, str):
             value = _moment(value.strip())
@@ -196,7 +196,7 @@ def _microseconds(value: Any) -> int:
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return int((moment - _FIRST) // timedelta(microseconds=1))
     except (ValueError, OverflowError, AttributeError, TypeError):
-        return _NOT
+        return _NO_TIME
 
 
 def _moment(text: str) -> datetime:

@@ -51,8 +51,8 @@ def stream(seed: int, purpose: Purpose) -> np.random.Generator:
 Pairs = tuple[IntArray, IntArray]
 
 HONEST = "honest"
-NOBODY = -1
-CARELESS = ("spammers", "clickers", "ring")
+NO_SOURCE = -1
+CARELESS_KINDS = ("spammers", "clickers", "ring")
 """Kinds whose labels follow a matrix of their own from the first to the last."""
 
 
@@ -92,7 +92,7 @@ class Adversaries:
         """
         tasks, annotators = pairs
         rng = stream(seed, "copyists")
-        for r in np.flatnonzero(self.source != NOBODY).tolist():
+        for r in np.flatnonzero(self.source != NO_SOURCE).tolist():
             mine = np.flatnonzero(annotators == r)
             theirs = tasks[annotators == self.source[r]]
             alone = np.bincount(tasks, minlength=tasks.max(initial=0) + 1)[tasks[mine]] == 1
@@ -108,7 +108,7 @@ class Adversaries:
         rng, n = stream(settings.seed, "order"), len(pairs[0])
         when, coin, later = rng.random((3, n))
         at = self._at_source(pairs)
-        copied = (at != NOBODY) & (coin < settings.copied_share)
+        copied = (at != NO_SOURCE) & (coin < settings.copied_share)
         when[copied] = when[at[copied]] + (1 - when[at[copied]]) * later[copied]
         time = np.empty(n, dtype=np.int64)
         time[np.argsort(when, kind="stable")] = np.arange(n)
@@ -120,16 +120,18 @@ class Adversaries:
         R = len(self.kind)
         key, wanted = tasks * R + annotators, tasks * R + self.source[annotators]
         place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-        return np.where((self.source[annotators] != NOBODY) & (key[place] == wanted), place, NOBODY)
+        return np.where((self.source[annotators] != NO_SOURCE) & (key[place] == wanted), place, NO_SOURCE)
 
     def has_turned(self, annotators: IntArray) -> BoolArray:
         """(n_annotations,) whether the label follows the matrix of somebody who means harm."""
-        turned = np.isin(self.kind[annotators], CARELESS)
+        turned = np.isin(self.kind[annotators], CARELESS_KINDS)
         order = np.lexsort((self.time, annotators))
         starts = np.searchsorted(annotators[order], np.arange(len(self.kind)))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order)) - starts[annotators[order]]
-        return np.asarray(turned | ((self.turns_after[annotators] != NOBODY) & (place >= self.turns_after[annotators])))
+        return np.asarray(
+            turned | ((self.turns_after[annotators] != NO_SOURCE) & (place >= self.turns_after[annotators]))
+        )
 
     def copy_labels(self, labels: IntArray, pairs: Pairs) -> IntArray:
         """The labels, with those of the source in the place of copies."""
@@ -155,8 +157,8 @@ def draw_adversaries(n_classes: int, settings: CrowdSettings) -> Adversaries | N
     return Adversaries(
         kind,
         matrices,
-        source=np.where(kind == "copyists", sources, NOBODY),
-        turns_after=np.where(kind == "sleepers", settings.turn_after, NOBODY),
+        source=np.where(kind == "copyists", sources, NO_SOURCE),
+        turns_after=np.where(kind == "sleepers", settings.turn_after, NO_SOURCE),
         copied=empty.astype(bool),
         time=empty,
     )

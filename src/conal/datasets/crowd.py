@@ -12,7 +12,7 @@ import numpy.typing as npt
 from conal._arrays import FloatArray, IntArray, draw_from_rows, row_slices
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
-from conal.datasets.adversaries import CARELESS, Adversaries, draw_adversaries, stream
+from conal.datasets.adversaries import CARELESS_KINDS, Adversaries, draw_adversaries, stream
 from conal.errors import InputError, examples
 from conal.parameters.declaration import keywords_of
 from conal.parameters.simulation import CommonType, CrowdSettings, OrdinalSettings, Pairs
@@ -102,11 +102,11 @@ def _class_codes(classes: Names, pairs: Iterable[Any]) -> IntArray:
 # omega: how likely an annotation comes from the common confusion, given instance and annotator.
 
 CHUNK_CELLS = 2**21
-BISECTIONS = 100
+MAX_BISECTIONS = 100
 GRID_CELLS = 2**18
 """Pairs of instances and annotators on which the shares of omega's variance are adjusted."""
-ADJUSTMENTS = 60
-CLOSE = 0.002
+MAX_ADJUSTMENTS = 60
+MAX_SHARE_ERROR = 0.002
 """Shares of variance that differ by less than this from those asked for need no further adjustment."""
 
 
@@ -207,10 +207,10 @@ def _gate_of_effects(u: FloatArray, v: FloatArray, pairs: tuple[IntArray, IntArr
     asked = np.append(asked, 1 - asked.sum())
     some = np.linspace(0, len(v) - 1, min(len(v), max(GRID_CELLS // len(u), 2))).astype(np.int64)
     weights = asked.copy()
-    for _ in range(ADJUSTMENTS):
+    for _ in range(MAX_ADJUSTMENTS):
         gate = _weighed(u, v, instance, annotator, weights, pairs, settings)
         found = variance_shares(replace(gate, instance_embedding=gate.instance_embedding[some]).matrix())
-        if np.abs(found - asked).max() < CLOSE or not found.any():
+        if np.abs(found - asked).max() < MAX_SHARE_ERROR or not found.any():
             break
         weights = weights * np.where(asked > 0, (asked / np.maximum(found, 1e-6)) ** 0.7, 0.0)
         weights /= weights.sum()
@@ -261,7 +261,7 @@ def solve_bias(scores: FloatArray, proportion: float, bound: float) -> float:
         return float(np.inf if proportion else -np.inf)
     middle = np.log(proportion) - np.log1p(-proportion)
     low, high = middle - bound - 1e-9, middle + bound + 1e-9  # here every omega is on one side of the proportion
-    for _ in range(BISECTIONS):
+    for _ in range(MAX_BISECTIONS):
         centre = (low + high) / 2
         if high - low < 1e-12:
             break
@@ -423,7 +423,7 @@ def simulate_crowd(
         s, omega = s & ~turned & ~harmful.copied, np.where(turned | harmful.copied, 0.0, omega)
         rows = np.where(turned[:, None], harmful.matrices[annotators, codes[tasks]], rows)
         labels = harmful.copy_labels(draw_from_rows(rows, uniform[1]), (tasks, annotators))
-        pi_r = np.where(np.isin(harmful.kind, CARELESS)[:, None, None], harmful.matrices, pi_r)
+        pi_r = np.where(np.isin(harmful.kind, CARELESS_KINDS)[:, None, None], harmful.matrices, pi_r)
     annotations = Annotations(
         tasks,
         annotators,

@@ -26,14 +26,14 @@ from conal.parameters.reading import ReadOptions
 
 # Remedies for dropped annotations and for warnings about a file.
 
-SEVERAL = "several answers"
+SEVERAL_ANSWERS_REASON = "several answers"
 """Why an annotation with several choices is left out."""
 
 UNLABELLED = "tasks without a label"
 """Why a task has no annotation: nobody has labelled it yet. ``conal fit`` does not leave it out, but predicts it."""
 
 REMEDIES = {
-    SEVERAL: "ask about one choice at a time: --question NAME=CHOICE makes a yes-or-no question of it",
+    SEVERAL_ANSWERS_REASON: "ask about one choice at a time: --question NAME=CHOICE makes a yes-or-no question of it",
     "no single choice": "choose another question with --question",
     "without an answer": "nothing to do, unless it should have one: check --question and --label-column",
     "rejected by the requester": "keep them with --set keep_rejected=true",
@@ -95,7 +95,7 @@ def _name(row: dict[str, Any], kinds: list[str], parts: list[str]) -> str:
 
 # The content of an annotation file.
 
-FEW = 10
+MIN_TASKS_TO_COMPARE = 10
 """Tasks below which one label each is no sign of a mistake."""
 
 
@@ -227,7 +227,7 @@ class AnnotationFile:
     def warn_of_single_labels(self) -> None:
         """Say that no task has two labels, as where the ids of labels are taken for those of tasks."""
         crowd = self.annotations
-        if crowd.n_annotators > 1 and crowd.n_tasks >= FEW and crowd.labels_per_task().max() == 1:
+        if crowd.n_annotators > 1 and crowd.n_tasks >= MIN_TASKS_TO_COMPARE and crowd.labels_per_task().max() == 1:
             warn(
                 f"{self.where}: no task has two labels, so that annotators cannot be compared; if a column numbers the "
                 "labels, name the one of the tasks (--task-column)",
@@ -245,7 +245,7 @@ class AnnotationFile:
 
     def remedy(self, reason: str) -> str:
         """What to do about annotations that were dropped for this reason."""
-        if SEVERAL in reason and self.choice_question is not None:
+        if SEVERAL_ANSWERS_REASON in reason and self.choice_question is not None:
             return _one_choice(self.choice_question)
         return remedy(reason)
 
@@ -336,7 +336,7 @@ def _refuse_empty(where: object, dropped: Mapping[str, int], choice_question: st
     reasons = f" ({_counted(dropped)})" if dropped else ""
     most = max(dropped, key=dropped.__getitem__, default="")
     advice = remedy(most, otherwise="finish labelling and export again")
-    if SEVERAL in most and choice_question is not None:
+    if SEVERAL_ANSWERS_REASON in most and choice_question is not None:
         advice = _one_choice(choice_question)
     raise InputError(f"{where}: contains no usable annotation{reasons}; {advice}")
 

@@ -102,12 +102,12 @@ def _stored(column: Any) -> Any:
 
 # Names of classes that Hugging Face datasets store as numbers (``ClassLabel``), from the metadata of a schema.
 
-KEY = b"huggingface"
+METADATA_KEY = b"huggingface"
 
 
 def class_names(schema: pa.Schema) -> dict[str, list[str]]:
     """Column to the names of its classes, also for a column of lists of classes."""
-    text = (schema.metadata or {}).get(KEY)
+    text = (schema.metadata or {}).get(METADATA_KEY)
     if text is None:
         return {}
     try:
@@ -160,10 +160,10 @@ def with_class_names(column: pa.ChunkedArray, names: list[str], where: str) -> p
 
 BATCH_ROWS = 2**16
 BATCH_BYTES = 2**26
-PREFIXED = "DELTA_BYTE_ARRAY"
+PREFIX_ENCODING = "DELTA_BYTE_ARRAY"
 """The encoding in which a text says how much it shares with the one before: a few bytes may stand for a long one, and
 Arrow cannot read it as codes."""
-LEAST_PREFIXED_ROWS = 16
+MIN_PREFIXED_ROWS = 16
 TEXT = "BYTE_ARRAY"
 
 
@@ -247,13 +247,13 @@ def _batch_rows(metadata: Any, leaves: Sequence[Leaf], room: Room) -> int:
     for leaf in leaves:
         if _is_prefixed(metadata, leaf):
             longest = max(group.column(leaf.place).total_uncompressed_size for group in groups)
-            rows = min(rows, max(LEAST_PREFIXED_ROWS, BATCH_BYTES // max(1, longest)))
+            rows = min(rows, max(MIN_PREFIXED_ROWS, BATCH_BYTES // max(1, longest)))
     return max(1, rows)
 
 
 def _is_prefixed(metadata: Any, leaf: Leaf) -> bool:
     groups = range(metadata.num_row_groups if leaf.kind == TEXT else 0)
-    return any(PREFIXED in metadata.row_group(k).column(leaf.place).encodings for k in groups)
+    return any(PREFIX_ENCODING in metadata.row_group(k).column(leaf.place).encodings for k in groups)
 
 
 def _plain(batch: pa.RecordBatch, coded: Set[str]) -> pa.RecordBatch:

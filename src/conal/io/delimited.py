@@ -24,11 +24,11 @@ from conal.io.limits import ARROW_ERRORS, JSON_BYTES, TABLE_BYTES, blocks_of, ch
 UTF_8_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """How a file in UTF-16 begins, as spreadsheets write it."""
-REMEDY = (
+QUOTE_REMEDY = (
     'put a value that contains a quote in quotes, and double the quotes inside it ("a ""b"" c"), as pandas and '
     "csv.writer do, or remove the quote"
 )
-LONGEST_VALUE = 2**31 - 1
+MAX_VALUE_BYTES = 2**31 - 1
 """Bytes of a value that Python's reader takes."""
 Blocks = Iterable[bytes]
 
@@ -58,7 +58,7 @@ def check_quotes(blocks: Callable[[], Blocks], delimiter: str, where: object) ->
     if not any(b'"' in block for block in blocks()):
         return False
     reader = csv.reader(_lines(blocks()), delimiter=delimiter, strict=True)
-    usual, begin = csv.field_size_limit(LONGEST_VALUE), 1
+    usual, begin = csv.field_size_limit(MAX_VALUE_BYTES), 1
     try:
         for _ in reader:
             begin = reader.line_num + 1
@@ -66,13 +66,13 @@ def check_quotes(blocks: Callable[[], Blocks], delimiter: str, where: object) ->
         if "unexpected end" in str(error):
             raise InputError(
                 f"{where}: line {begin}: a value begins with a quote that is not closed, so that the rest of the file "
-                f"would be inside it; {REMEDY}"
+                f"would be inside it; {QUOTE_REMEDY}"
             ) from error
         end = reader.line_num
         lost = f"the value began in line {begin}, and the rows between would be lost; " if begin < end else ""
         raise InputError(
             f"{where}: line {end}: after the closing quote of a value comes something else than a delimiter or the end "
-            f"of the line; {lost}{REMEDY}"
+            f"of the line; {lost}{QUOTE_REMEDY}"
         ) from error
     finally:
         csv.field_size_limit(usual)
@@ -97,7 +97,8 @@ def refuse_line_ends(path: Path, **names: Names | None) -> None:
             line = len((before + b"x").splitlines())
             raise InputError(
                 f"{path}: line {line}: the {role} {(people if role == 'worker' else examples)([odd])} contains the end "
-                f"of a line, and maybe further rows; write it in one line, or, if it is meant to be shorter, {REMEDY}"
+                "of a line, and maybe further rows; write it in one line, or, if it is meant to be shorter, "
+                f"{QUOTE_REMEDY}"
             )
 
 
@@ -109,7 +110,7 @@ def name_with_line_end(names: Names) -> str | None:
 
 # CSV, TSV and JSON Lines. CSV has only text; names must keep their exact text.
 
-LARGEST_BLOCK = 2**30
+MAX_BLOCK_BYTES = 2**30
 """Maximum number of bytes in a row."""
 START_BYTES = 2**16
 BLOCK_BYTES = 2**20
@@ -223,7 +224,7 @@ def with_long_rows(read: Callable[[int | None], Read]) -> Read:
             return read(size)
         except pa.ArrowInvalid as error:
             size = 2**24 if size is None else 8 * size
-            if "straddl" not in str(error) or size > LARGEST_BLOCK:
+            if "straddl" not in str(error) or size > MAX_BLOCK_BYTES:
                 raise
 
 

@@ -22,9 +22,9 @@ WORKBOOK = "xl/workbook.xml"
 CELL_BYTES = 64
 """What a cell takes while it is read."""
 HEAD_ROWS = 50
-EXACT = 2**53
+EXACT_FLOATS = 2**53
 """Excel has only floats: from here on, different whole numbers are one."""
-LARGEST = 10**300
+MAX_NUMBER = 10**300
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
 
 Row = tuple[Any, ...]
@@ -164,7 +164,7 @@ def _typed(cells: Sequence[Any]) -> pa.Array:
     if kinds and kinds <= {int, float}:
         if all(_is_whole(cell) for cell in present):
             return pa.array([None if cell is None else int(cell) for cell in cells], pa.int64())
-        if all(abs(cell) < LARGEST for cell in present):  # whoever needs names refuses rounded ones
+        if all(abs(cell) < MAX_NUMBER for cell in present):  # whoever needs names refuses rounded ones
             return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
     return pa.array([None if cell is None else _text(cell) for cell in cells], pa.string())
 
@@ -173,7 +173,7 @@ def _is_whole(number: float) -> bool:
     """Whether a number is an integer and exact; an integer is as the file spells it."""
     if isinstance(number, int):
         return -(2**63) <= number < 2**63
-    return number.is_integer() and abs(number) < EXACT
+    return number.is_integer() and abs(number) < EXACT_FLOATS
 
 
 def _text(cell: Any) -> str:

@@ -78,11 +78,11 @@ def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> FloatRows:
 # Features from ``.npy`` (memory-mapped), ``.npz``, ``.parquet`` and ``.csv``, with task ids where there are any.
 
 CHUNK_BYTES = 8 * 2**20
-DIGITS_LOST = 1e-4
+MAX_ROUNDING_LOSS = 1e-4
 """Rounding to single precision, in deviations of a column, from which a table stays in double precision."""
-FEW = 10
+MIN_ROWS_OF_IDS = 10
 """Rows below which any feature may look like ids."""
-HEAD = 1000
+HEAD_ROWS = 1000
 """Rows by which most features are told from ids, before all are looked at."""
 ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
 """What pandas and databases call the column that numbers the rows."""
@@ -319,7 +319,7 @@ def _warn_of_names(names: tuple[str, ...], where: str) -> None:
 
 def _warn_of_ids(table: FeatureTable) -> None:
     """Ids under another name would be a feature, and rows would be tasks in whatever order they are."""
-    if len(table) < FEW or len(table.columns) < 2:
+    if len(table) < MIN_ROWS_OF_IDS or len(table.columns) < 2:
         return
     columns = zip(table.columns, table.values.T, strict=True)
     ids = [name for name, values in columns if may_be_ids(values) and np.ptp(values) == len(table) - 1]
@@ -337,7 +337,7 @@ def may_be_ids(values: npt.NDArray[Any]) -> bool:
     >>> may_be_ids(np.array([3.0, 1.0, 2.0])), may_be_ids(np.array([3.0, 1.0, 1.0])), may_be_ids(np.array([0.5, 1.0]))
     (True, False, False)
     """
-    head = values[:HEAD]
+    head = values[:HEAD_ROWS]
     return len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values))
 
 
@@ -364,7 +364,7 @@ def _halved(values: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Single-precision numbers, which take half the memory; unless rounding says more than their differences do."""
     with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are told of later
         single = values.astype(np.float32)
-        lost = np.abs(values - single).mean(0) > DIGITS_LOST * values.std(0)
+        lost = np.abs(values - single).mean(0) > MAX_ROUNDING_LOSS * values.std(0)
     return values if np.any(lost) else single
 
 
@@ -513,7 +513,7 @@ def texts_from(values: Any, *, task_ids: Any = None, where: str = "texts") -> Te
     elif column_names(values) is not None:
         arrow = frame_to_arrow(values, where)
         table = _texts_from_arrow(arrow, _text_column(arrow, where), None, where)
-        if task_ids is None and len(table) >= FEW:
+        if task_ids is None and len(table) >= MIN_ROWS_OF_IDS:
             warn_of_row_numbers(table)
     else:
         index = getattr(values, "index", None)  # a Series; of a list it is a method without a name
@@ -618,7 +618,7 @@ def _short(text: str) -> str:
 
 # Features and texts without a column of ids: are their rows really the tasks, in this order?
 
-REMEDY = "call the column of ids 'task'"
+ID_REMEDY = "call the column of ids 'task'"
 
 
 def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
@@ -635,11 +635,11 @@ def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
     harmless = rows if isinstance(table, TextTable) or len(columns) == 1 else None  # else they would be a feature
     for name, values in _could_be_ids(table):
         if values != harmless and tasks <= set(values) and len(set(values)) == len(values):
-            raise InputError(f"{table.where}: column {name!r} has the tasks' ids, but is not called so; {REMEDY}")
+            raise InputError(f"{table.where}: column {name!r} has the tasks' ids, but is not called so; {ID_REMEDY}")
     if tasks.isdisjoint(rows):
         raise InputError(
             f"{table.where}: has no column of task ids (it has {examples(columns)}), and tasks such as "
-            f"{examples(task_ids[:1])} are no row numbers (0 to {len(rows) - 1:,}); {REMEDY}"
+            f"{examples(task_ids[:1])} are no row numbers (0 to {len(rows) - 1:,}); {ID_REMEDY}"
         )
     numbers = f"0 to {len(rows) - 1:,}"
     warn(f"{table.where}: has no column of task ids; its rows are tasks {numbers}, in this order", DataWarning)
@@ -656,7 +656,7 @@ def warn_of_row_numbers(table: FeatureTable | TextTable, known: Sequence[str] = 
     if unused:
         warn(
             f"{table.where}: has no column of task ids, so that tasks are called 0 to {len(table) - 1:,}, and "
-            f"{examples(unused)} counts for nothing; if these are the ids, {REMEDY}",
+            f"{examples(unused)} counts for nothing; if these are the ids, {ID_REMEDY}",
             DataWarning,
         )
 

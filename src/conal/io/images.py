@@ -24,7 +24,7 @@ from conal._arrays import FloatArray
 from conal._files import real_path
 from conal.data.frames import is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.limits import PICTURE_BYTES, PICTURE_PIXELS
+from conal.io.limits import MAX_PICTURE_BYTES, MAX_PICTURE_PIXELS
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -36,13 +36,13 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
 """What is read. SVG is a document that can contain scripts, and is never embedded."""
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".svg"})
 """Endings of files that are meant as pictures, readable or not."""
-SHOWN = 96
+SHOWN_SIDE = 96
 """Longest side on the page."""
-SMALL = 64
+UNSCALED_SIDE = 64
 """A picture with no longer side keeps all of its pixels."""
-ATTEMPTS = ((192, 80), (144, 70), (96, 70), (96, 45), (64, 40), (48, 30))
+SIDES_AND_QUALITIES = ((192, 80), (144, 70), (96, 70), (96, 45), (64, 40), (48, 30))
 """Longest side and JPEG quality, the first that is small enough counts; sharper than shown, for dense screens."""
-BROKEN = (OSError, ValueError, SyntaxError, EOFError, struct.error, LookupError, TypeError, ArithmeticError)
+PICTURE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, LookupError, TypeError, ArithmeticError)
 """What Pillow raises for damaged pictures."""
 
 
@@ -98,7 +98,7 @@ def thumbnail_of(source: Source, most: int) -> Thumbnail:
             return {"uri": _encoded(image, most), "width": width, "height": height}
         except PictureError:
             raise
-        except BROKEN as error:
+        except PICTURE_ERRORS as error:
             raise PictureError(f"cannot be read ({type(error).__name__})") from error
 
 
@@ -111,26 +111,26 @@ def _opened(source: Source) -> Image.Image:
     try:
         with Image.open(io.BytesIO(_content(source)), formats=FORMATS) as image:
             width, height = image.size
-            if width * height > PICTURE_PIXELS:
-                raise PictureError(f"has {width:,} x {height:,} pixels, more than {PICTURE_PIXELS:,}")
-            image.draft("RGB", (2 * ATTEMPTS[0][0],) * 2)  # a JPEG need not be unpacked in full
+            if width * height > MAX_PICTURE_PIXELS:
+                raise PictureError(f"has {width:,} x {height:,} pixels, more than {MAX_PICTURE_PIXELS:,}")
+            image.draft("RGB", (2 * SIDES_AND_QUALITIES[0][0],) * 2)  # a JPEG need not be unpacked in full
             return _plain(ImageOps.exif_transpose(image))
     except UnidentifiedImageError as error:
         raise PictureError(f"is not {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from error
     except Image.DecompressionBombError as error:
-        raise PictureError(f"has more than {PICTURE_PIXELS:,} pixels") from error
+        raise PictureError(f"has more than {MAX_PICTURE_PIXELS:,} pixels") from error
 
 
 def _content(source: Path | FromUri) -> bytes:
     if isinstance(source, FromUri):
         head, _, text = source.uri.partition(",")
-        if not head.lower().endswith(";base64") or len(text) > PICTURE_BYTES:
+        if not head.lower().endswith(";base64") or len(text) > MAX_PICTURE_BYTES:
             raise PictureError("is no data: URI in base64, or too long")
         return base64.b64decode(text, validate=False)
     if not source.is_file():  # a pipe would never end
         raise PictureError("is no file")
-    if source.stat().st_size > PICTURE_BYTES:
-        raise PictureError(f"has more than {PICTURE_BYTES // 2**20:,} MB")
+    if source.stat().st_size > MAX_PICTURE_BYTES:
+        raise PictureError(f"has more than {MAX_PICTURE_BYTES // 2**20:,} MB")
     return source.read_bytes()
 
 
@@ -156,11 +156,11 @@ def _encoded(image: Image.Image, most: int) -> str:
     """The first attempt that takes no more than ``most`` characters, or the last one."""
     from PIL import Image
 
-    if max(image.size) <= SMALL:
+    if max(image.size) <= UNSCALED_SIDE:
         found = _uri(image, "PNG", optimize=True)
         if len(found) <= most:
             return found
-    for side, quality in ATTEMPTS:
+    for side, quality in SIDES_AND_QUALITIES:
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
         found = _uri(image, "JPEG", quality=quality, optimize=True)
         if len(found) <= most:
@@ -176,23 +176,23 @@ def _uri(image: Image.Image, kind: str, **settings: Any) -> str:
 
 
 def _shown_size(width: int, height: int) -> tuple[int, int]:
-    """At most :data:`SHOWN` pixels; small pictures grow by a whole factor, so that their pixels stay squares."""
+    """At most :data:`SHOWN_SIDE` pixels; small pictures grow by a whole factor, so that their pixels stay squares."""
     longest = max(width, height)
-    factor = max(SHOWN // longest, 1) if longest <= SHOWN else SHOWN / longest
+    factor = max(SHOWN_SIDE // longest, 1) if longest <= SHOWN_SIDE else SHOWN_SIDE / longest
     return max(round(width * factor), 1), max(round(height * factor), 1)
 
 
 # Features that look like pictures, such as the digits' 8 x 8 pixels, and drawing them.
 
 
-ENOUGH = 20
+MIN_INSTANCES = 20
 """Instances below which nothing is said about their features."""
-LEAST_SIDE, MOST_SIDE = 8, 4096
-LONGEST = 8
+MIN_SIDE, MAX_SIDE = 8, 4096
+MAX_SIDE_RATIO = 8
 """Times that one side may be as long as the other."""
-ALIKE = 0.2
+MIN_NEIGHBOUR_CORRELATION = 0.2
 """Least correlation of neighbouring pixels. Digits have more, photographs far more, and embeddings none."""
-NEARER = 0.05
+MIN_CORRELATION_GAIN = 0.05
 """By how much more than pixels half a row apart. Time series are alike at every small distance."""
 
 
@@ -232,7 +232,7 @@ def drawing_of(sample: npt.NDArray[Any]) -> Drawing | None:
     True
     """
     layout = _layout(sample.shape[1:])
-    if layout is None or len(sample) < ENOUGH or sample.dtype.kind not in "fiub":
+    if layout is None or len(sample) < MIN_INSTANCES or sample.dtype.kind not in "fiub":
         return None
     values = sample.astype(np.float64)
     low, high = float(values.min()), float(values.max())
@@ -258,9 +258,9 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int | None] | None
         if channels is None:
             return None
     sides = [size for axis, size in enumerate(shape) if axis != channels]
-    if len(sides) != 2 or not all(LEAST_SIDE <= side <= MOST_SIDE for side in sides):
+    if len(sides) != 2 or not all(MIN_SIDE <= side <= MAX_SIDE for side in sides):
         return None
-    return (shape, channels) if max(sides) <= LONGEST * min(sides) else None
+    return (shape, channels) if max(sides) <= MAX_SIDE_RATIO * min(sides) else None
 
 
 def _laid_out(values: FloatArray, shape: tuple[int, ...], channels: int | None) -> FloatArray:
@@ -276,7 +276,7 @@ def _has_neighbours(pictures: FloatArray) -> bool:
     width = pictures.shape[2]
     flat = pictures.reshape(len(pictures), -1)
     beside, half, below = (_correlation(flat, lag) for lag in (1, width // 2, width))
-    return min(beside, below) >= max(ALIKE, half + NEARER)
+    return min(beside, below) >= max(MIN_NEIGHBOUR_CORRELATION, half + MIN_CORRELATION_GAIN)
 
 
 def _correlation(flat: FloatArray, lag: int) -> float:
@@ -421,9 +421,9 @@ def _beside(value: str, folder: Path) -> Path | None:
 
 # What annotators saw: texts, pictures and addresses in the data of an export.
 
-MOSTLY = 0.5
+MIN_COLUMN_SHARE = 0.5
 """Share of a column's values that must be of a kind for the column to be."""
-MAX_LINK = 2000
+MAX_LINK_LENGTH = 2000
 _PICTURE_COLUMN = re.compile(r"image|img|picture|photo|thumb|foto|bild|frame|scan", re.IGNORECASE)
 _LINK = re.compile(r"https?://[^\s\x00-\x20\"'<>\\^`{|}\x7f]+", re.IGNORECASE)
 
@@ -473,7 +473,7 @@ def is_link(value: str) -> bool:
     >>> is_link("https://x.org/a?b=1"), is_link("javascript:alert(1)"), is_link("https://x.org/ a"), is_link("/etc")
     (True, False, False, False)
     """
-    if len(value) > MAX_LINK or _LINK.fullmatch(value) is None:
+    if len(value) > MAX_LINK_LENGTH or _LINK.fullmatch(value) is None:
         return False
     try:
         return bool(urlsplit(value).hostname)
@@ -517,7 +517,7 @@ def _first(value: str | None) -> str:
 
 def _mostly(values: list[str], fits: Callable[[str], bool]) -> bool:
     given = [value for value in values if value]
-    return bool(given) and sum(map(fits, given)) > MOSTLY * len(given)
+    return bool(given) and sum(map(fits, given)) > MIN_COLUMN_SHARE * len(given)
 
 
 def _is_picture_link(value: str) -> bool:

@@ -27,7 +27,7 @@ from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
 # Several annotation files as one, and what they say differently about the same task.
 
-MOSTLY = 0.5
+MAX_CONFLICT_SHARE = 0.5
 """If more than this share of the tasks in two files differ in all their data, the same ids mean different tasks."""
 
 Rename = Callable[[Any], Any]
@@ -102,14 +102,14 @@ def _join_fields(parts: Sequence[AnnotationFile], rename: Rename) -> Rows:
             for task, fields in part.fields.items()
             if task is not None
         }
-        _tell_of_conflicts(joined, own, [task for task in own if task in joined], source, part)
+        _warn_of_conflicts(joined, own, [task for task in own if task in joined], source, part)
         for task, fields in own.items():
             joined[task] = fields | joined.get(task, {})
             source.setdefault(task, part)
     return joined
 
 
-def _tell_of_conflicts(
+def _warn_of_conflicts(
     joined: Rows, own: Rows, shared: Sequence[Any], source: Mapping[Any, AnnotationFile], part: AnnotationFile
 ) -> None:
     """Warn of fields that differ; refuse files in which all that is known about a task differs, as a rule."""
@@ -129,7 +129,7 @@ def _tell_of_conflicts(
         f"in one file and {examples([own[task][worst]])} in the other; so it is for {len(unlike[worst]):,} of "
         f"{known[worst]:,} tasks that both have"
     )
-    if all(len(unlike.get(name, [])) > MOSTLY * known[name] for name in known):
+    if all(len(unlike.get(name, [])) > MAX_CONFLICT_SHARE * known[name] for name in known):
         raise InputError(
             f"{text}. The same id means different tasks: choose a field that names the tasks with task= "
             "(--task-column), or make the ids different"

@@ -71,7 +71,7 @@ def first_line(error: Exception) -> str:
 
 COMPRESSED = (".gz", ".bz2", ".zst")
 """Endings of compressed text, which is read directly."""
-TIMES = 100
+MAX_RATIO = 100
 """Beyond the limit below, a file may unpack to this many times its size; tables and texts stay well below."""
 TABLE_BYTES = 2**29
 JSON_BYTES = 2**26
@@ -79,10 +79,10 @@ ARRAY_BYTES = 2**30
 """Every file may unpack to this much. Objects of JSON take many times the memory of their text, arrays no more."""
 VALUE_BYTES = 4
 """What a value of a table takes at least: a 32-bit code, or a number in single precision."""
-PICTURE_BYTES = 2**26
-PICTURE_PIXELS = 2**26
+MAX_PICTURE_BYTES = 2**26
+MAX_PICTURE_PIXELS = 2**26
 """Of one picture: a camera has half as many pixels, and in memory they take 200 MB."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Lists and objects inside each other; Arrow's reader of JSON Lines takes minutes for some thousands, or fails."""
 _BLOCK = 2**20
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
@@ -97,14 +97,14 @@ _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 
 def unpacked_limit(packed: int, free: int) -> int:
     """How many bytes a file of this size may unpack to."""
-    return max(free, TIMES * packed)
+    return max(free, MAX_RATIO * packed)
 
 
 def refuse_bomb(where: object, limit: int, remedy: str = "unpack it yourself and pass what is inside") -> NoReturn:
     """The error about a file that unpacks to more than the limit."""
     raise InputError(
-        f"{where}: unpacks to more than {limit // 2**20:,} MB, over {TIMES} times its size; no usual data does. If it "
-        f"is meant, {remedy}"
+        f"{where}: unpacks to more than {limit // 2**20:,} MB, over {MAX_RATIO} times its size; no usual data does. If "
+        f"it is meant, {remedy}"
     )
 
 
@@ -201,11 +201,11 @@ def check_json_lines(blocks: Iterable[bytes], path: Path) -> None:
 
 
 def check_depth(text: bytes, where: object) -> None:
-    """Reject JSON with more than :data:`DEEPEST` lists and objects inside each other; strings do not count."""
-    if _depth_bound(text) > DEEPEST and _is_deep(text):
+    """Reject JSON with more than :data:`MAX_DEPTH` lists and objects inside each other; strings do not count."""
+    if _depth_bound(text) > MAX_DEPTH and _is_deep(text):
         raise InputError(
-            f"{where}: has lists and objects more than {DEEPEST} deep inside each other; no annotations are, so check "
-            "the file"
+            f"{where}: has lists and objects more than {MAX_DEPTH} deep inside each other; no annotations are, so "
+            "check the file"
         )
 
 
@@ -217,7 +217,7 @@ def _depth_bound(text: bytes) -> int:
         deepest = max(deepest, depth + int(depths.max()))
         depth += int(depths[-1])
         if depth < 0:  # strings with closing brackets: begin again
-            return DEEPEST + 1
+            return MAX_DEPTH + 1
     return deepest
 
 
@@ -226,7 +226,7 @@ def _is_deep(text: bytes) -> bool:
     depth = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         depth += int(_STEPS[text[found.start()]])
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return True
     return False
 
@@ -238,7 +238,7 @@ def _check_lines(lines: bytes, path: Path, first: int) -> None:
     starts = np.concatenate([[0], ends[:-1] + 1])
     brackets = np.flatnonzero((content | 0x20) == ord("{"))  # and "[", which differs in this bit
     opened: Any = np.diff(np.searchsorted(brackets, ends), prepend=0)
-    for k in np.flatnonzero((content[starts] != ord("{")) | (opened > DEEPEST)).tolist():
+    for k in np.flatnonzero((content[starts] != ord("{")) | (opened > MAX_DEPTH)).tolist():
         line, where = lines[starts[k] : ends[k]].strip(), f"{path}: cannot be read as jsonl: line {first + k}"
         if line and not line.startswith(b"{"):
             shown = line[:40].decode("utf-8", "replace")

@@ -28,16 +28,16 @@ FloatArray = npt.NDArray[np.float32]
 MODEL_PLACES = ("model.onnx", "onnx/model.onnx")
 """Where an ONNX model can be, within the folder."""
 TOKENIZER, MODULES, CONFIG = "tokenizer.json", "modules.json", "config.json"
-PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
+PICKLE_ENDINGS = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 """Endings of files that run code of their author when they are read."""
 TRANSFORMERS_WEIGHTS = "pytorch_model.bin"
 """The one pickled file that is never read where safetensors weights lie beside it."""
 OWN_MODULES = "sentence_transformers."
-BESIDE = frozenset({".onnx", ".md", ".txt", ".model", ".safetensors", ".h5", ".msgpack", ".ot"})
+OTHER_ENDINGS = frozenset({".onnx", ".md", ".txt", ".model", ".safetensors", ".h5", ".msgpack", ".ot"})
 """Endings of files beside an ONNX model that have no part of its weights, which may be in files of any other name."""
-IDENTIFYING = frozenset({".json", ".txt", ".model", ".safetensors"})
+DIGESTED_ENDINGS = frozenset({".json", ".txt", ".model", ".safetensors"})
 """Files of a sentence-transformers folder that decide about embeddings."""
-CHUNK = 2**20
+CHUNK_BYTES = 2**20
 
 
 class Encoder(Protocol):
@@ -93,7 +93,7 @@ class EncoderFolder:
             found = [model, self.path / TOKENIZER, *parts, *steps]
             found += [*self.path.glob("*.json"), *self.path.glob(f"*/{CONFIG}")]
         else:
-            found = [path for path in self.path.rglob("*") if path.suffix in IDENTIFYING]
+            found = [path for path in self.path.rglob("*") if path.suffix in DIGESTED_ENDINGS]
         return sorted(
             {path for path in found if path.is_file()}, key=lambda path: path.relative_to(self.path).as_posix()
         )
@@ -104,7 +104,7 @@ class EncoderFolder:
         for path in self.files():
             own = hashlib.sha256()
             with path.open("rb") as file:
-                while chunk := file.read(CHUNK):
+                while chunk := file.read(CHUNK_BYTES):
                     own.update(chunk)
             total.update(f"{path.relative_to(self.path).as_posix()}\0{own.hexdigest()}\n".encode())
         return total.hexdigest()
@@ -187,7 +187,7 @@ def refusing_errors(where: Path, what: str) -> Iterator[None]:
 
 def _may_be_weights(path: Path, folder: Path) -> bool:
     hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return not hidden and path.suffix.lower() not in BESIDE and path.name != TRANSFORMERS_WEIGHTS
+    return not hidden and path.suffix.lower() not in OTHER_ENDINGS and path.name != TRANSFORMERS_WEIGHTS
 
 
 def _document(path: Path) -> Any:
@@ -206,7 +206,7 @@ def refuse_code(folder: EncoderFolder) -> None:
         )
     for path in sorted(folder.path.rglob("*")):
         is_unread = path.name == TRANSFORMERS_WEIGHTS and path.with_name("model.safetensors").is_file()
-        if path.suffix.lower() in PICKLED and not is_unread:
+        if path.suffix.lower() in PICKLE_ENDINGS and not is_unread:
             raise InputError(
                 f"{path}: can run code when it is read; save the encoder with safetensors weights, and delete this file"
             )
@@ -222,12 +222,12 @@ def check_packages(names: Sequence[str], remedy: str, folder: EncoderFolder) -> 
 
 # Embeddings by an ONNX model: a tokenizer, the network, and the mean of what it says about the tokens.
 
-NEEDED = ("onnxruntime", "tokenizers")
+PACKAGES = ("onnxruntime", "tokenizers")
 REMEDY = "pip install 'conal[encoder]'"
-BATCH = 32
-LONGEST = 512
+BATCH_TEXTS = 32
+DEFAULT_TOKENS = 512
 """Tokens of a text, where the folder does not say."""
-MOST = 1_000_000
+MAX_TOKENS = 1_000_000
 """Tokens beyond which a limit means that there is none."""
 SENTENCE = "sentence_embedding"
 """Name of an output that needs no pooling."""
@@ -240,7 +240,7 @@ POOLING = {
 POOLING_MODULE, NORMALIZE_MODULE = "Pooling", "Normalize"
 KNOWN_MODULES = ("Transformer", POOLING_MODULE, NORMALIZE_MODULE)
 INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-TINY = 1e-12
+MIN_NORM = 1e-12
 
 
 class OnnxEncoder:
@@ -255,7 +255,7 @@ class OnnxEncoder:
     """
 
     def __init__(self, folder: EncoderFolder) -> None:
-        check_packages(NEEDED, REMEDY, folder)
+        check_packages(PACKAGES, REMEDY, folder)
         import onnxruntime
         from tokenizers import Tokenizer
 
@@ -288,11 +288,13 @@ class OnnxEncoder:
         found = np.concatenate(list(self._embedded([encodings[k] for k in order])))
         result = np.empty_like(found)
         result[order] = found
-        return result / np.maximum(np.linalg.norm(result, axis=1, keepdims=True), TINY) if self.normalize else result
+        return (
+            result / np.maximum(np.linalg.norm(result, axis=1, keepdims=True), MIN_NORM) if self.normalize else result
+        )
 
     def _embedded(self, encodings: Sequence[Any]) -> Iterator[FloatArray]:
-        for start in range(0, len(encodings), BATCH):
-            some = encodings[start : start + BATCH]
+        for start in range(0, len(encodings), BATCH_TEXTS):
+            some = encodings[start : start + BATCH_TEXTS]
             width = max(1, *(len(each.ids) for each in some))
             given = {
                 name: _padded([getattr(each, _GIVEN[name]) for each in some], width, self._fill(name), kind)
@@ -369,9 +371,13 @@ def _longest(folder: EncoderFolder, truncation: dict[str, Any] | None) -> int:
     """Tokens of a text after which it is cut off."""
     limit = folder.settings(folder.path / "sentence_bert_config.json").get("max_seq_length")
     stated = [limit, (truncation or {}).get("max_length")]
-    found = [min(int(length), MOST) for length in stated if isinstance(length, int) and length > 0]
+    found = [min(int(length), MAX_TOKENS) for length in stated if isinstance(length, int) and length > 0]
     positions = folder.settings(folder.path / CONFIG).get("max_position_embeddings")
-    return min(found) if found else min(LONGEST, positions if isinstance(positions, int) and positions > 0 else LONGEST)
+    return (
+        min(found)
+        if found
+        else min(DEFAULT_TOKENS, positions if isinstance(positions, int) and positions > 0 else DEFAULT_TOKENS)
+    )
 
 
 # ``EncodedTexts``: texts to embeddings by an encoder of the user's own.

@@ -136,11 +136,11 @@ STYLE = ("words", "lines", "capitals", "digits", "?", "!", ",", ".", "characters
 """Names of the numbers. The first two are logarithms; capitals and digits are shares of the characters, the marks and
 the different words shares of the words."""
 MARKS = STYLE[4:8]
-DEVIATION = 0.1
+STYLE_DEVIATION = 0.1
 """Standard deviation of every number. All together, they add a tenth to the length of a text's terms, which is 1."""
-LIMIT = 3.0
+MAX_DEVIATIONS = 3.0
 """Standard deviations at which a number is cut off: a single text of a thousand lines must not decide."""
-TINY = 1e-9
+MIN_DEVIATION = 1e-9
 
 
 def style_numbers(text: str) -> tuple[float, ...]:
@@ -180,7 +180,9 @@ class StyleWeights:
         return sparse.csr_matrix(self._weights(_numbers(texts)))
 
     def _weights(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.clip((numbers - self.mean) * self.factor, -LIMIT * DEVIATION, LIMIT * DEVIATION)
+        return np.clip(
+            (numbers - self.mean) * self.factor, -MAX_DEVIATIONS * STYLE_DEVIATION, MAX_DEVIATIONS * STYLE_DEVIATION
+        )
 
 
 def fit_style(texts: Sequence[str]) -> tuple[StyleWeights, Any]:
@@ -188,7 +190,7 @@ def fit_style(texts: Sequence[str]) -> tuple[StyleWeights, Any]:
     numbers = _numbers(texts)
     ordered = np.sort(numbers, axis=0)  # the same sums in any order of the texts
     mean, deviation = ordered.mean(0), ordered.std(0)
-    factor = np.where(deviation > TINY, DEVIATION / np.maximum(deviation, TINY), 0.0)
+    factor = np.where(deviation > MIN_DEVIATION, STYLE_DEVIATION / np.maximum(deviation, MIN_DEVIATION), 0.0)
     made = StyleWeights(mean, factor)
     return made, sparse.csr_matrix(made._weights(numbers))
 
@@ -291,7 +293,7 @@ STEPS = len(ANALYZERS) + 2
 """Steps of learning features: the terms of each kind, their decomposition, and the features."""
 VERSION = 2
 """Of stored features; grows whenever the same text would get other features."""
-SMALLEST = 1e-6
+MIN_SINGULAR_SHARE = 1e-6
 """Directions with less than this share of the largest singular value are rounding errors."""
 
 
@@ -363,16 +365,16 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def fit_transform(
         self, X: Sequence[str], y: Any = None, *, progress: Progress | None = None
     ) -> npt.NDArray[np.float32]:
-        """Learn from texts and return their features; ``progress`` is told about every step."""
-        told = progress or Progress()
+        """Learn from texts and return their features; ``progress`` is shown about every step."""
+        shown = progress or Progress()
         whole(1).check("n_components", self.n_components)
         whole(1).check("max_terms", self.max_terms)
         texts = check_texts(X)
         fitted = {}
         for k, (kind, analyzer) in enumerate(ANALYZERS.items()):
-            told.update(k, STEPS, f"terms of {len(texts):,} texts")
+            shown.update(k, STEPS, f"terms of {len(texts):,} texts")
             fitted[kind] = fit_terms(texts, analyzer, self.max_terms)
-        told.update(STEPS - 2, STEPS, "singular value decomposition")
+        shown.update(STEPS - 2, STEPS, "singular value decomposition")
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
         if not any(terms.vocabulary for terms in self.terms_.values()):
             raise InputError("no text contains a word; are these the texts, and is it the right column?")
@@ -382,9 +384,9 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
         self.components_ = self._directions(ordered)
         self.mean_ = np.asarray(ordered[_informative(ordered)].mean(0)).ravel() @ self.components_.T
-        told.update(STEPS - 1, STEPS, "features")
+        shown.update(STEPS - 1, STEPS, "features")
         features = self._project(weights)
-        if len(texts) > 1 and np.abs(features).max() < SMALLEST:
+        if len(texts) > 1 and np.abs(features).max() < MIN_SINGULAR_SHARE:
             warn("all texts contain the same words, so they cannot separate the classes", DataWarning)
         return features
 
@@ -434,7 +436,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         start = np.random.RandomState(np.random.MT19937(first))
         with np.errstate(invalid="ignore", divide="ignore"):  # shares of a variance of zero, where all texts are equal
             svd = TruncatedSVD(most, random_state=start).fit(weights.astype(np.float32))
-        real = svd.components_[svd.singular_values_ > SMALLEST * svd.singular_values_[0]]
+        real = svd.components_[svd.singular_values_ > MIN_SINGULAR_SHARE * svd.singular_values_[0]]
         rotation, _ = np.linalg.qr(np.random.default_rng(second).normal(size=(len(real), len(real))))
         return np.ascontiguousarray(rotation @ real, dtype=np.float32)
 

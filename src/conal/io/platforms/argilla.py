@@ -14,9 +14,9 @@ from conal.parameters.reading import ReadOptions
 
 Record = dict[str, Any]
 
-KEPT = ("id", "fields", "metadata", "vectors", "_server_id")
+WRITTEN_FIELDS = ("id", "fields", "metadata", "vectors", "_server_id")
 """What a nested record is written back with."""
-OWN = ("id", "status", "_server_id", "inserted_at", "updated_at")
+FLAT_FIELDS = ("id", "status", "_server_id", "inserted_at", "updated_at")
 """What flat records have beside the fields, the first three of them always."""
 
 
@@ -47,7 +47,7 @@ class Argilla(Importer):
             return True
         record = head.record or {}
         nested = isinstance(record.get("responses"), dict) and "fields" in record
-        flat = OWN[:3] == tuple(record)[:3]  # without any response, the client writes no column for them
+        flat = FLAT_FIELDS[:3] == tuple(record)[:3]  # without any response, the client writes no column for them
         return nested or flat or any(_is_column(value) for value in record.values())
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
@@ -115,7 +115,7 @@ def _control_of(records: list[Record], shape: Shape, question: Question, found: 
             answers |= {str(label): response.value} if reason is None else {}
         if isinstance(record.get("fields"), dict):
             name = _task_name(record, shape.data(record), k, found.options.task, found.where)
-            kept = {key: value for key, value in record.items() if key in KEPT}
+            kept = {key: value for key, value in record.items() if key in WRITTEN_FIELDS}
             own.setdefault(str(name), []).append(kept)
     control = Control(question.name, None, "suggestion", "choices" if several else "value", answers, own)
     if question.choice is None:
@@ -157,7 +157,7 @@ def _flat_responses(record: Record, question: str) -> Iterator[Response]:
 
 def _flat_data(record: Record) -> Record:
     asked = {name.removesuffix(".responses") for name in record if name.endswith(".responses")}
-    return {k: v for k, v in record.items() if k not in OWN and k.split(".")[0] not in asked}
+    return {k: v for k, v in record.items() if k not in FLAT_FIELDS and k.split(".")[0] not in asked}
 
 
 def _column_questions(record: Record) -> Iterator[str]:

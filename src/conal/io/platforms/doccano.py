@@ -14,14 +14,14 @@ from conal.io.platforms.files import Head, archive_members, parse_records
 from conal.parameters.reading import ReadOptions
 
 ENDINGS = (".jsonl", ".json", ".csv")
-TOGETHER = "all"
+SHARED_FILE = "all"
 """Name of the one file that a project with shared annotations is exported to."""
 
 LABEL = Question("label", named=False)
 """doccano has one question, without a name; its answers are called so."""
 
-LABELS = frozenset({"label", "cats"})
-OWN = ("id", "label", "cats", "entities", "relations", "Comments")
+LABEL_FIELDS = frozenset({"label", "cats"})
+OWN_FIELDS = ("id", "label", "cats", "entities", "relations", "Comments")
 
 
 @register("doccano")
@@ -42,7 +42,9 @@ class Doccano(Importer):
             return bool(_exports(head.members)) and not any(name.startswith("samples/") for name in head.members)
         if head.kind == "folder":
             empty = not head.fields and head.pair is None
-            return bool(_exports(head.members)) and (empty or ("id" in head.fields and bool(LABELS & head.fields)))
+            return bool(_exports(head.members)) and (
+                empty or ("id" in head.fields and bool(LABEL_FIELDS & head.fields))
+            )
         label = (head.record or {}).get("label")
         return {"id", "text", "label"} <= head.fields and isinstance(label, list)
 
@@ -57,7 +59,7 @@ class Doccano(Importer):
         files = {name: members[name] for name in _exports(members)}
         if not files:
             self.unlike(path, f"{examples(members) or 'nothing'}")
-        if [PurePosixPath(name).stem for name in files] == [TOGETHER] and not options.unlabelled:
+        if [PurePosixPath(name).stem for name in files] == [SHARED_FILE] and not options.unlabelled:
             raise InputError(
                 f"{path}: is the export of a collaborative project, {next(iter(files))!r}, which does not say who gave "
                 "which label; switch off 'share annotations across all users' in the project and export again"
@@ -76,10 +78,10 @@ class Doccano(Importer):
         is_table = name.lower().endswith(".csv")
         records = parse_delimited(content, ",", where).to_pylist() if is_table else parse_records(content, where)
         for record in records:
-            if "id" not in record or not LABELS & set(record):
+            if "id" not in record or not LABEL_FIELDS & set(record):
                 self.unlike(where, f"a record with {examples(record, 8)}")
             task = record.get(found.options.task or "id")
-            found.show(task, {k: v for k, v in record.items() if k not in OWN})
+            found.show(task, {k: v for k, v in record.items() if k not in OWN_FIELDS})
             found.add(task, worker, _labels(record, is_table))
 
 

@@ -16,7 +16,13 @@ from conal.parameters.reading import ReadOptions
 
 # Label Studio's JSON: tasks with their annotations inside.
 
-SINGLE = {"choices": "choices", "rating": "rating", "taxonomy": "taxonomy", "number": "number", "pairwise": "selected"}
+FIELDS = {
+    "choices": "choices",
+    "rating": "rating",
+    "taxonomy": "taxonomy",
+    "number": "number",
+    "pairwise": "selected",
+}
 """Controls whose answer can be one label, and the field of ``value`` that contains it."""
 
 
@@ -99,7 +105,7 @@ def choice_of(value: Any) -> Any:
     """
     if not isinstance(value, Mapping):
         return value
-    field = next((field for field in SINGLE.values() if field in value), None)
+    field = next((field for field in FIELDS.values() if field in value), None)
     if field is None:
         return dict(value)
     answer = value[field]
@@ -119,7 +125,7 @@ def _control_of(tasks: list[dict[str, Any]], question: Question, found: Collecto
             field, value = _field(result), result.get("value")
             if result.get("from_name") != question.name or not isinstance(value, Mapping) or field not in value:
                 continue
-            kind = result.get("type") or next(kind for kind in SINGLE if SINGLE[kind] == field)
+            kind = result.get("type") or next(kind for kind in FIELDS if FIELDS[kind] == field)
             place = result.get("to_name")
             places[place if isinstance(place, str) else None, str(kind), str(field)] += 1
             label, reason = only_answer(choice_of(value))
@@ -146,9 +152,9 @@ def _results(annotation: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _field(result: dict[str, Any]) -> str | None:
     value = result.get("value")
-    known = SINGLE.get(str(result.get("type", "")).lower())
+    known = FIELDS.get(str(result.get("type", "")).lower())
     if known is None and "type" not in result and isinstance(value, dict):
-        known = next((field for field in SINGLE.values() if field in value), None)
+        known = next((field for field in FIELDS.values() if field in value), None)
     return known
 
 
@@ -186,7 +192,7 @@ def _task_name(task: dict[str, Any], data: Any, found: Collector) -> Any:
 
 # Label Studio's JSON_MIN and CSV: one row per annotation, data and answers side by side.
 
-OWN = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "history")
+OWN_COLUMNS = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "history")
 """Columns that Label Studio writes beside the data and the answers."""
 
 
@@ -217,7 +223,7 @@ class LabelStudioMin(Importer):
         question = ask(names if named else _controls(records, names), wanted, path, "control")
         control = question.name
         found = Collector(self, path, options, question)
-        own = {*OWN, control} - {options.task}
+        own = {*OWN_COLUMNS, control} - {options.task}
         for record in records:
             task = record.get(options.task or "id")
             found.show(task, {name: value for name, value in record.items() if name not in own})
@@ -232,7 +238,7 @@ class LabelStudioMin(Importer):
 
 def _controls(records: list[dict[str, Any]], names: list[str]) -> list[str]:
     """Candidates for the control that contains the labels."""
-    others = [name for name in names if name not in OWN and not name.startswith("_data_")]
+    others = [name for name in names if name not in OWN_COLUMNS and not name.startswith("_data_")]
     at = {name: k for k, name in enumerate(names)}
     between = [name for name in others if at["id"] < at[name] < at["annotator"]]
     if between and sorted(names) != names:

@@ -12,7 +12,7 @@ from conal.io.platforms.base import Collector, Importer, ask, register, ticked
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
-OVERRIDDEN = "replaced by a later assessment"
+REPLACED_REASON = "replaced by a later assessment"
 Assessment = Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ class Mlflow(Importer):
 
 def _add(found: Collector, task: Any, given: Assessment) -> None:
     if given.get("valid") is False:
-        found.dropped[OVERRIDDEN] += 1
+        found.dropped[REPLACED_REASON] += 1
     elif isinstance(given.get("expectation"), dict):
         found.add_gold(task, given["expectation"].get("value"))
     else:

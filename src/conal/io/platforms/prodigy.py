@@ -11,10 +11,10 @@ from conal.io.platforms.base import Collector, Importer, Question, ask, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
-CHOSEN = Question("accept", named=False)
+CHOICE = Question("accept", named=False)
 """What was chosen from options: Prodigy has no name for the question; its answers are called so."""
 
-OWN = ("label", "answer", "options", "accept", "spans", "tokens", "config", "style", "meta", "priority", "score")
+OWN_FIELDS = ("label", "answer", "options", "accept", "spans", "tokens", "config", "style", "meta", "priority", "score")
 
 
 @register("prodigy")
@@ -47,7 +47,7 @@ class Prodigy(Importer):
     def _read_record(self, record: dict[str, Any], found: Collector) -> None:
         task = record.get(found.options.task or "_input_hash")
         answer = record.get("answer")
-        found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN})
+        found.show(task, {k: v for k, v in record.items() if not k.startswith("_") and k not in OWN_FIELDS})
         if not _is_about(record, found):
             found.dropped["about another label"] += 1
         elif answer not in ("accept", "reject"):
@@ -66,17 +66,17 @@ def _question(records: list[dict[str, Any]], wanted: str | None, path: Path) -> 
     choices = any(_is_choice(record) for record in records)
     asked = [str(record["label"]) for record in records if _is_binary(record)]
     if wanted is None and (choices or not asked):
-        return CHOSEN if choices else None
-    question = ask([*([CHOSEN.name] if choices else []), *asked], wanted, path, "label")
-    return CHOSEN._replace(choice=question.choice) if choices and question.name == CHOSEN.name else question
+        return CHOICE if choices else None
+    question = ask([*([CHOICE.name] if choices else []), *asked], wanted, path, "label")
+    return CHOICE._replace(choice=question.choice) if choices and question.name == CHOICE.name else question
 
 
 def _is_about(record: dict[str, Any], found: Collector) -> bool:
     """Whether a line is about the question; unless one was asked for, all lines with options or a label are."""
     question = found.question
-    if question is None or (question.name == CHOSEN.name and found.options.question is None):
+    if question is None or (question.name == CHOICE.name and found.options.question is None):
         return True
-    return _is_choice(record) if question.name == CHOSEN.name else str(record.get("label")) == question.name
+    return _is_choice(record) if question.name == CHOICE.name else str(record.get("label")) == question.name
 
 
 def _is_choice(record: dict[str, Any]) -> bool:

@@ -28,7 +28,7 @@ MAX_CLASSES = 50
 """More distinct cells than this in the first rows are measurements, not labels."""
 
 
-FEW = 5
+MIN_ROWS_OF_IDS = 5
 """Rows below which any annotator may give every task another label."""
 
 
@@ -114,7 +114,7 @@ def _warn_of_ids(sheet: Sheet, annotators: Sequence[str]) -> None:
     """A first column in which no cell occurs twice, nor in another column, names the tasks rather than labels them."""
     first, *others = annotators
     cells = sheet.column(first).to_pylist()
-    if len(cells) > FEW and len(set(cells)) == len(cells) and others:
+    if len(cells) > MIN_ROWS_OF_IDS and len(set(cells)) == len(cells) and others:
         elsewhere = {cell for name in others for cell in sheet.column(name).unique().to_pylist()}
         if elsewhere.isdisjoint(cells):
             warn(
