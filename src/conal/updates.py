@@ -47,11 +47,6 @@ MAX_HELD_OUT_LABELS = 20_000
 MIN_PROBABILITY = 1e-300
 
 
-def check_level(level: float) -> None:
-    """An error unless this is a probability between 0 and 1."""
-    share().check("enough (--set enough)", level)
-
-
 def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatArray:
     """(N, C) the posterior of an aggregator, or another one of its tasks, as sure as labels that were left out allow.
 
@@ -140,10 +135,10 @@ def save(
     if not hasattr(fitted, "annotations_"):
         raise InputError(f"{fitted.name} is not fitted yet; fit it first, and save it then")
     if enough is not None:
-        check_level(enough)
+        share().check("enough (--set enough)", enough)
     crowd = fitted.annotations_
     if crowd.abstentions is not None:
-        raise InputError("refused answers cannot be kept for updates; leave out --save, and fit all labels together")
+        raise InputError("abstentions cannot be kept for updates; leave out --save, and fit all labels together")
     own = {name: value for name, value in vars(fitted).items() if name.endswith("_") and name not in COMMON_ATTRIBUTES}
     config = {
         "conal_version": __version__,
@@ -218,8 +213,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     tensors = folder.tensors()
     task_ids = names_from_json(folder.document(TASKS)["task_ids"])
     crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
-    probas, made.known_codes_ = _posterior(tensors, crowd)
-    made.inclusion_ = _inclusion(tensors, made.known_codes_)
+    probas, made.known_codes_, made.inclusion_ = _posterior(tensors, crowd)
     made.annotator_info_ = annotator_info_from_json(config, annotator_ids)
     arrays = {name.removeprefix(FITTED): array for name, array in tensors.items() if name.startswith(FITTED)}
     for name, value in {**dict(config["fitted"]), **arrays}.items():
@@ -236,8 +230,9 @@ def _as_declared(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[FloatArray, IntArray]:
-    probas, known = tensors["probas"], tensors["known"]
+def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[FloatArray, IntArray, FloatArray | None]:
+    """Probabilities of all tasks, their known classes, and how likely each was to be drawn for one."""
+    probas, known, drawn = tensors["probas"], tensors["known"], tensors.get("inclusion")
     if probas.dtype != np.float64 or probas.shape != (crowd.n_tasks, crowd.n_classes):
         raise ValueError("there must be a probability for every task and class")
     if not (probas.min(initial=0.0) >= 0 and np.abs(probas.sum(1) - 1).max(initial=0) < SUM_TOLERANCE):
@@ -245,19 +240,11 @@ def _posterior(tensors: Tensors, crowd: Annotations) -> tuple[FloatArray, IntArr
     is_class = (known >= MISSING) & (known < crowd.n_classes)
     if known.dtype != np.int64 or known.shape != (crowd.n_tasks,) or not is_class.all():
         raise ValueError("known true labels must be classes")
-    return probas, known
-
-
-def _inclusion(tensors: Tensors, known: IntArray) -> FloatArray | None:
-    drawn = tensors.get("inclusion")
-    if drawn is None:
-        return None
-    if drawn.dtype != np.float64 or drawn.shape != known.shape:
+    if drawn is not None and (drawn.dtype != np.float64 or drawn.shape != known.shape):
         raise ValueError("there must be a probability for every task with a true label")
-    given = drawn[known >= 0]
-    if not ((given > 0) & (given <= 1)).all():
+    if drawn is not None and not ((drawn > 0) & (drawn <= 1))[known >= 0].all():
         raise ValueError("probabilities by which tasks were drawn must be above 0 and at most 1")
-    return drawn
+    return probas, known, drawn
 
 
 def labels_to(crowd: Annotations) -> dict[str, npt.NDArray[Any]]:

@@ -164,7 +164,7 @@ def test_inspect_says_who_declines(conal: Run, declined: Path) -> None:
 def test_words_that_mean_two_things_are_refused(conal: Run, declined: Path, tmp_path: Path) -> None:
     options = ("--set", "abstain=no comment", "--set", "missing=no comment")
     message = conal("aggregate", declined, "--out", tmp_path / "l.csv", *options).refusal()
-    assert "'no comment' cannot be both missing and a refused answer" in message
+    assert "'no comment' cannot be both missing and an abstention" in message
 
 
 def test_the_report_tells_who_declines(conal: Run, declined: Path, tmp_path: Path) -> None:

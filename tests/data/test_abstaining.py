@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from conal import Annotations
-from conal.data.alignment import align
-from conal.data.joining import join_annotations
+from conal.data.joining import align, join_annotations
 from conal.errors import DataWarning, InputError
 from conal.io import read_annotations, write_annotations
 
@@ -55,9 +54,9 @@ def test_several_words_and_words_that_are_usually_missing() -> None:
 
 
 def test_what_cannot_be_meant() -> None:
-    with pytest.raises(InputError, match="'refused' cannot be both a class and a refused answer"):
+    with pytest.raises(InputError, match="'refused' cannot be both a class and an abstention"):
         crowd_of(classes=[1, 2, "refused"])
-    with pytest.raises(InputError, match="'refused' cannot be both missing and a refused answer"):
+    with pytest.raises(InputError, match="'refused' cannot be both missing and an abstention"):
         crowd_of(missing=["refused"])
     with pytest.warns(DataWarning, match="no label is 'declined'; check abstain"):
         crowd_of([("a", "v", 1), ("b", "v", 2)], abstain="declined")

@@ -77,7 +77,7 @@ def test_new_classes_known_labels_and_refusals_are_refused() -> None:
     with pytest.raises(InputError, match="all 2 labels are known already"):
         append_labels(old, old)
     refused = Annotations.from_triples([1, 2], ["c", "c"], ["x", "?"], abstain="?")
-    with pytest.raises(InputError, match="refused answers cannot be updated"):
+    with pytest.raises(InputError, match="abstentions cannot be updated"):
         append_labels(old, refused)
 
 

@@ -13,10 +13,9 @@ import pytest
 import conal
 from conal import Annotations
 from conal.aggregation import MajorityVote
-from conal.data.alignment import align
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import as_names, encode
-from conal.data.joining import append_labels, join_annotations
+from conal.data.joining import align, append_labels, join_annotations
 from conal.data.matching import _looks, look, lookalikes_allowed, warn_of_lookalikes
 from conal.data.true_labels import known_codes
 from conal.errors import DataWarning, InputError, people_hidden

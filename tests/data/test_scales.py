@@ -10,7 +10,7 @@ import pytest
 
 from conal import Annotations
 from conal.aggregation import DawidSkene
-from conal.data.alignment import align
+from conal.data.joining import align
 from conal.data.scales import class_values, levels_of, posterior_scores, score_columns
 from conal.errors import InputError
 from conal.io import read_annotations

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from conal.data.alignment import RowIndex
+from conal.data.joining import RowIndex
 from conal.errors import DataWarning, InputError
 from conal.io import FeatureTable, features_from, read_features, write_table
 from conal.io import features as module
@@ -239,13 +239,6 @@ def test_large_arrays_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> 
     values[4, 1] = values[6, 0] = np.inf
     with pytest.raises(InputError, match=r"inf in row 4, column 1 \(2 rows"):
         features_from(values)
-
-
-def test_the_check_can_be_left_out(tmp_path: Path) -> None:
-    values = np.full((2, 2), np.nan)
-    assert features_from(values, check=False).values is values
-    np.save(tmp_path / "x.npy", values)
-    assert np.isnan(read_features(tmp_path / "x.npy", check=False).values).all()
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])

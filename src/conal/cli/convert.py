@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.io import AnnotationFile
-    from conal.io.platform_files import Prelabels
+    from conal.io.platform_files import Records
 
 
 SETTINGS = options.settable(ReadOptions, also=("classes", "ordinal"))
@@ -88,11 +88,11 @@ def convert(
     if gold_out is not None and not file.true_labels:
         raise InputError(f"{file.where}: contains no true labels ({file.title}); remove --gold-out")
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.true_labels))}
-    records = None
+    records, note = None, ""
     if to not in ENDINGS:
-        records = _records(to, file, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
+        records, note = _records(to, file, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
     count = _write(file, out, tables, to, records)
-    note = "" if records is None else f" ({count:,} {records.note})"
+    note = note and f" ({count:,} {note})"
     crowd = file.annotations
     files = file.contributions()
     lines = [
@@ -116,13 +116,13 @@ def _check(to: str, out: Path, *, with_tasks: bool) -> None:
         )
 
 
-def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: str, made: Prelabels | None) -> int:
+def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: str, records: Records | None) -> int:
     """Write the tables and, for a platform, the records, all before the first file appears. The number of records."""
     from conal._files import atomic_files
     from conal.io.platform_files import fill_prelabels
     from conal.io.tables import annotation_rows, fill_table, warn_of_formulas, warn_of_words
 
-    if made is None:
+    if records is None:
         tables = {out: annotation_rows(file.annotations)} | tables
         warn_of_words(file.annotations, out)
     warn_of_formulas(tables)
@@ -133,13 +133,13 @@ def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: st
             if place in tables:
                 fill_table(tables[place], temporary, place)
             else:
-                count = fill_prelabels(to, () if made is None else made.records, temporary)
+                count = fill_prelabels(to, records or (), temporary)
     return count
 
 
 def _records(
     to: str, file: AnnotationFile, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
-) -> Prelabels:
+) -> tuple[Records, str]:
     """What the platform imports: tasks, or predictions for the tasks of the project that the file is an export of."""
     from conal.io.platform_files import prelabels, read_predictions
 

@@ -142,10 +142,10 @@ def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tas
 
     columns = (table[name].to_pylist() for name in ("task", "label", "probability"))
     predictions = {task: Prediction(label, score) for task, label, score in zip(*columns, strict=True)}
-    made = prelabels(to, file, predictions, new_tasks=new_tasks, only_predicted=True)
+    records, note = prelabels(to, file, predictions, new_tasks=new_tasks, only_predicted=True)
     with atomic_file(out) as temporary:
-        count = fill_prelabels(to, made.records, temporary)
-    return f" ({count:,} {made.note})"
+        count = fill_prelabels(to, records, temporary)
+    return f" ({count:,} {note})"
 
 
 # Reads what ``conal predict`` predicts: a table of features or texts, or the tasks of an annotation file.
@@ -183,7 +183,7 @@ class PredictFiles:
 
     def _joined(self, apart: Path) -> ToPredict:
         """The tasks of an annotation file, by id with their features or texts in another file."""
-        from conal.data.alignment import align
+        from conal.data.joining import align
         from conal.io.features import check_row_order
 
         file = self._import()

@@ -1,4 +1,4 @@
-"""Cleaning of labels on input: which are missing, which are refused answers, and what to keep of repeated ones.
+"""Cleaning of labels on input: which are missing, which are abstentions, and what to keep of repeated ones.
 
 One rule for files, frames, lists and matrices. Nulls, NaN, masked values and blank text are missing in labels and in
 ids. Of labels, words such as NA and null are missing too, and -1 in a matrix, unless the user lists other values or
@@ -69,7 +69,7 @@ class Labels(NamedTuple):
 
     @property
     def answered(self) -> npt.NDArray[np.bool_]:
-        """(n,) where there is a label or a refused answer."""
+        """(n,) where there is a label or an abstention."""
         given: npt.NDArray[np.bool_] = self.codes != MISSING
         return given if self.abstained is None else np.logical_or(given, self.abstained != MISSING)
 
@@ -150,7 +150,7 @@ def missing_rule(missing: Any = None, classes: Any = None, *, in_matrix: bool = 
 
 
 def abstention_words(abstain: Any, missing: Any = None, classes: Any = None) -> tuple[str, ...]:
-    """The values that mean a refused answer, as text spells them; an error if one is a class or missing too.
+    """The values that mean an abstention, as text spells them; an error if one is a class or missing too.
 
     >>> abstention_words(["refused", 99]), abstention_words(None)
     (('refused', '99'), ())
@@ -159,7 +159,7 @@ def abstention_words(abstain: Any, missing: Any = None, classes: Any = None) -> 
     for others, what in ((classes, "a class"), (_listed(missing), "missing")):
         both = sorted(set(words) & {_spelling(name) for name in ([] if others is None else others)})
         if both:
-            raise InputError(f"{examples(both)} cannot be both {what} and a refused answer; correct abstain")
+            raise InputError(f"{examples(both)} cannot be both {what} and an abstention; correct abstain")
     return words
 
 
@@ -247,7 +247,7 @@ def _listed(missing: Any) -> list[Any]:
 
 
 def _place(name: Any, words: tuple[str, ...]) -> int:
-    """The position of a value among the words for refused answers."""
+    """The position of a value among the words for abstentions."""
     text = _spelling(name) if words else ""
     return words.index(text) if text in words else MISSING
 
@@ -257,7 +257,7 @@ def _is_blank(name: Any) -> bool:
 
 
 def _is_convention(name: Any, labels: Names) -> bool:
-    """Whether this is the -1 of matrices, which nobody needs to be told of.
+    """Whether this is the -1 of matrices, which needs no warning.
 
     It may be a class where it is text among labels that are text, or a number beside other negative ones.
     """

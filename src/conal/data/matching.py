@@ -156,7 +156,7 @@ def _looks(names: Names) -> pa.Array:
 
 
 def _difference(groups: list[list[Any]]) -> str:
-    """In what the names of these groups differ, as far as it can be told apart."""
+    """In what the names of these groups differ, as far as it is clear."""
     return " or ".join(dict.fromkeys(map(_difference_of, groups)))
 
 

@@ -13,11 +13,11 @@ from torch.utils.data import Dataset
 
 from conal._arrays import IntArray
 from conal._progress import make_progress
-from conal.data.alignment import RowIndex, align
 from conal.data.annotations import Annotations
 from conal.data.cleaning import read_labels
 from conal.data.encoding import MISSING, Names, as_names, decode_position, encode
 from conal.data.frames import column_names, find_column, open_frame
+from conal.data.joining import RowIndex, align
 from conal.data.matching import match_names, refuse_lookalikes
 from conal.data.true_labels import known_codes, labels_by_task
 from conal.errors import DataWarning, InputError, examples, warn
@@ -244,7 +244,7 @@ def aligned(
     unlabelled: bool = True,
     columns: Sequence[str] = (),
 ) -> Joined:
-    """Instances and annotations, joined so that task i is instance i; see :func:`~conal.data.alignment.align`."""
+    """Instances and annotations, joined so that task i is instance i; see :func:`~conal.data.joining.align`."""
     missing = {"allow_missing": allow_missing, "unlabelled": unlabelled}
     if annotations.n_classes < 2:
         raise InputError(

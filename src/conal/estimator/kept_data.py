@@ -231,7 +231,7 @@ def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"this estimator does not have the data that it was trained on; {REMEDY}")
     instances, crowd, working = fitted.kept_.get()
     if crowd.abstentions is not None:
-        raise InputError("refused answers cannot be kept for updates; leave out --keep-data (keep_data=True)")
+        raise InputError("abstentions cannot be kept for updates; leave out --keep-data (keep_data=True)")
     first, kind = instances.take(np.array([0])), fitted.model_.scaler.dtype
     kind = kind if first.is_floating_point() else first.dtype
     size = len(instances) * first.numel() * kind.itemsize

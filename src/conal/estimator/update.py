@@ -11,10 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from conal import methods
-from conal.data.alignment import RowIndex
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, as_text, decode_position
-from conal.data.joining import append_labels, training_record
+from conal.data.joining import RowIndex, append_labels, training_record
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
 from conal.estimator import compute, fitting, inputs

@@ -10,7 +10,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -140,9 +140,9 @@ class Control:
             return json_or_text(label) if isinstance(label, str) else label
         return [str(label)] if self.key == "choices" else label  # choices are text
 
-    def replace(self, **changes: Any) -> Self:
-        """A copy with other values."""
-        return replace(self, **changes)
+    def about(self, choice: str | None) -> Control:
+        """The control of a question about one choice; itself for another question."""
+        return self if choice is None else replace(self, answers={"yes": self.answer(choice), "no": None})
 
 
 @dataclass(frozen=True)

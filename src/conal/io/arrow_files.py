@@ -182,7 +182,7 @@ def open_parquet(path: Path, **options: Any) -> Iterator[Any]:
     """The file; one that Arrow cannot open is an error with the words of :func:`conal.io.read_table`."""
     import pyarrow.parquet as pq
 
-    with refusing(ARROW_ERRORS, _parquet_message(path)):
+    with refusing(ARROW_ERRORS, _message(path, "parquet")):
         file = pq.ParquetFile(path, **options)
         check_field_names(file.schema_arrow)
     with file:
@@ -194,13 +194,13 @@ def _parquet_batches(path: Path, columns: Sequence[str] | None, rows: int, coded
     with open_parquet(path) as file:
         schema, n_rows = file.schema_arrow, file.metadata.num_rows
         wanted = list(schema.names if columns is None else columns)
-        with refusing(ARROW_ERRORS, _parquet_message(path)):
+        with refusing(ARROW_ERRORS, _message(path, "parquet")):
             leaves = _leaves(file, set(wanted))
             rows = min(rows, _batch_rows(file.metadata, leaves, room))
             texts = [leaf.path for leaf in leaves if leaf.kind == TEXT and not _is_prefixed(file.metadata, leaf)]
     kept = {field.name for field in schema if coded or pa.types.is_dictionary(field.type)}
     found = 0
-    with open_parquet(path, read_dictionary=texts) as file, refusing(ARROW_ERRORS, _parquet_message(path)):
+    with open_parquet(path, read_dictionary=texts) as file, refusing(ARROW_ERRORS, _message(path, "parquet")):
         for batch in file.iter_batches(rows, columns=wanted):
             batch.validate(full=True)  # text that is not UTF-8, and codes and lists beyond the values
             stored = without_extensions(batch)
@@ -282,10 +282,8 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_list(fields[0]) if pa.types.is_large_list(kind) else pa.list_(fields[0])
 
 
-def _parquet_message(path: Path) -> str:
-    return (
-        f"{path}: cannot be read as parquet: {{}}. Check the file, or set its format with format= (--set format=NAME)"
-    )
+def _message(path: Path, kind: str = "arrow") -> str:
+    return f"{path}: cannot be read as {kind}: {{}}. Check the file, or set its format with format= (--set format=NAME)"
 
 
 # Arrow's own files: streams, Feather, and the folders that Hugging Face's ``save_to_disk`` writes.
@@ -394,10 +392,6 @@ def _skip_start(stream: Any, path: Path) -> None:
     if start.startswith(OLD_FEATHER):
         raise InputError(f"{path}: is Feather of version 1, which is out of use; write it as version 2, or as Parquet")
     stream.seek(8 if start == FILE_START else 0)
-
-
-def _message(path: Path) -> str:
-    return f"{path}: cannot be read as arrow: {{}}. Check the file, or set its format with format= (--set format=NAME)"
 
 
 # ---------------------------------------------------------------- what compressed buffers promise

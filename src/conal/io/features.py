@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.alignment import RowIndex, check_unique_ids
 from conal.data.cleaning import drop_blank_names
 from conal.data.encoding import MISSING, Names, as_names, encode, spelling
 from conal.data.frames import column_names, find_column, find_columns, is_name_column, open_frame
+from conal.data.joining import RowIndex, check_unique_ids
 from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.arrow_files import open_parquet, read_columns, table_batches, table_schema
@@ -83,7 +83,7 @@ MAX_ROUNDING_LOSS = 1e-4
 MIN_ROWS_OF_IDS = 10
 """Rows below which any feature may look like ids."""
 HEAD_ROWS = 1000
-"""Rows by which most features are told from ids, before all are looked at."""
+"""Rows by which most features are distinguished from ids, before all are looked at."""
 ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
 """What pandas and databases call the column that numbers the rows."""
 DECIMAL_COMMA = r"^\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*$"
@@ -99,7 +99,7 @@ class FeatureTable:
     values : (n, ...) array
         One row per task; a memory map where the file allows it.
     ids : (n,) array or None
-        Task ids, where the source carries any; a :class:`~conal.data.alignment.RowIndex` where they may be.
+        Task ids, where the source carries any; a :class:`~conal.data.joining.RowIndex` where they may be.
     columns : tuple of str
         Names of the feature columns; empty for bare arrays.
     where : str
@@ -119,7 +119,7 @@ class FeatureTable:
 
 
 def read_features(
-    path: str | PathLike[str], *, task: str | None = None, fallback_to_aliases: bool = False, check: bool = True
+    path: str | PathLike[str], *, task: str | None = None, fallback_to_aliases: bool = False
 ) -> FeatureTable:
     """Read features; NaN and infinities are an error that names row and column.
 
@@ -142,10 +142,10 @@ def read_features(
         refuse_line_ends(path, task=table.ids)
     else:
         raise InputError(f"{path}: unknown kind of features {kind!r}; use .npy, .npz, .parquet or .csv")
-    return _checked(table, check)
+    return _checked(table)
 
 
-def features_from(values: Any, *, task_ids: Any = None, where: str = "features", check: bool = True) -> FeatureTable:
+def features_from(values: Any, *, task_ids: Any = None, where: str = "features") -> FeatureTable:
     """Features from an array, a DataFrame (a task or id column gives the ids) or a :class:`FeatureTable`."""
     if isinstance(values, FeatureTable):
         table = values
@@ -162,7 +162,7 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features",
         table = FeatureTable(np.asanyarray(values), where=where)
     if task_ids is not None:
         table = replace(table, ids=ids_from(task_ids, table.where))
-    return _checked(table, check)
+    return _checked(table)
 
 
 def _row_index(frame: Any, where: str) -> RowIndex | None:
@@ -215,7 +215,7 @@ def _unusable(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return bad
 
 
-def _checked(table: FeatureTable, check: bool) -> FeatureTable:
+def _checked(table: FeatureTable) -> FeatureTable:
     values = table.values
     if values.dtype.kind not in "fiub":
         raise InputError(f"{table.where}: features must be numbers, found {values.dtype}; encode text first")
@@ -227,7 +227,7 @@ def _checked(table: FeatureTable, check: bool) -> FeatureTable:
         if len(table.ids) != len(values):
             raise InputError(f"{table.where}: {len(table.ids):,} ids for {len(values):,} rows; pass one per row")
         check_unique_ids(table.ids, table.where)
-    if check and not table.checked:
+    if not table.checked:
         check_finite(table)
         return replace(table, checked=True)
     return table
@@ -362,7 +362,7 @@ def _numeric_column(column: pa.ChunkedArray, name: str, where: str) -> npt.NDArr
 
 def _halved(values: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Single-precision numbers, which take half the memory; unless rounding says more than their differences do."""
-    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are told of later
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are reported later
         single = values.astype(np.float32)
         lost = np.abs(values - single).mean(0) > MAX_ROUNDING_LOSS * values.std(0)
     return values if np.any(lost) else single

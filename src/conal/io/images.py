@@ -380,7 +380,7 @@ class NamedPictures:
             return FromUri(value)
         if not is_local(value):
             return None
-        inside = None if self.folder is None else self.folder.files.get(_last_part(value))
+        inside = None if self.folder is None else self.folder.files.get(PureWindowsPath(value).name)
         return inside or _beside(value, self.beside)
 
 
@@ -402,10 +402,6 @@ def is_local(value: str) -> bool:
     if len(value) > 1000 or "\n" in value or ("://" in value and not value.lower().startswith("file://")):
         return False
     return PureWindowsPath(value).suffix.lower() in SUFFIXES  # knows both kinds of slashes
-
-
-def _last_part(value: str) -> str:
-    return PureWindowsPath(value).name
 
 
 def _beside(value: str, folder: Path) -> Path | None:

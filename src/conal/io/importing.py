@@ -149,7 +149,7 @@ def _join_controls(controls: Sequence[Control | None]) -> Control | None:
             there = tasks.setdefault(name, [])
             there.extend(each for each in own if each not in there)
     answers = {label: answer for control in known for label, answer in control.answers.items()}
-    return known[0].replace(tasks=tasks, answers=answers)
+    return replace(known[0], tasks=tasks, answers=answers)
 
 
 # Annotation files of no particular platform: a table with one annotation per row, or a matrix.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from conal.io.true_labels import gold_from_table
 
 # Predicted or inferred labels of tasks, on their way to an annotation platform.
 
+Records = Iterator[dict[str, Any]]
+"""What a platform imports, one after the other."""
 MODEL = "conal"
 """What platforms call the source of a prediction."""
 
@@ -103,7 +106,7 @@ NEW_CONTROL = Control(from_name="label", to_name="item", type="choices", key="ch
 OWN_FORMATS = ("label-studio", "label-studio-min")
 
 
-def label_studio_predictions(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
+def label_studio_predictions(file: AnnotationFile, predictions: Predictions) -> Records:
     """Predictions for tasks of the project that the file was exported from, as ``import/predictions`` takes them.
 
     A task is given by its number in the project. An import of whole tasks would add every task a second time.
@@ -130,7 +133,7 @@ def label_studio_tasks(
     *,
     with_annotations: bool,
     only: Sequence[Any] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Records:
     """One task after the other: ``data``, ``annotations`` by annotator, ``predictions`` with their probability.
 
     The data of a task are those in the file and, unless the file is Label Studio's own, its name as ``task``. With
@@ -165,7 +168,7 @@ def _control(file: AnnotationFile) -> Control:
     if own is not None and own.to_name is not None and own.from_name == file.question:
         return own
     to_name = own.to_name if own is not None and own.to_name is not None else NEW_CONTROL.to_name
-    return NEW_CONTROL.replace(from_name=file.question or NEW_CONTROL.from_name, to_name=to_name)
+    return replace(NEW_CONTROL, from_name=file.question or NEW_CONTROL.from_name, to_name=to_name)
 
 
 def _predicted(control: Control, prediction: Prediction) -> dict[str, Any]:
@@ -193,7 +196,7 @@ NEW_QUESTION = "label"
 """The question that suggestions belong to, unless the file names one."""
 
 
-def argilla_suggestions(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
+def argilla_suggestions(file: AnnotationFile, predictions: Predictions) -> Records:
     """Records of the dataset that the file was exported from, each with a suggestion.
 
     Argilla finds a record by its id, replaces its fields and metadata by those given, and keeps its responses. Records
@@ -213,7 +216,7 @@ def argilla_suggestions(file: AnnotationFile, predictions: Predictions) -> Itera
             yield {**record, "suggestions": {control.from_name: suggestion}}
 
 
-def argilla_new_records(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
+def argilla_new_records(file: AnnotationFile, predictions: Predictions) -> Records:
     """A record per predicted task, for a dataset with these fields and a label question."""
     question, shown = file.question or NEW_QUESTION, file.task_data()
     control = Control(question, None, "suggestion", "value")
@@ -235,7 +238,7 @@ def _suggestion(control: Control, prediction: Prediction) -> dict[str, Any] | No
 # Documents with a label, which doccano imports as JSON Lines.
 
 
-def doccano_documents(file: AnnotationFile, predictions: Predictions) -> Iterator[dict[str, Any]]:
+def doccano_documents(file: AnnotationFile, predictions: Predictions) -> Records:
     """``text`` and ``label``; doccano keeps everything else as the document's metadata."""
     if file.data is None:
         raise InputError(f"{file.path}: contains no texts, which doccano needs; pass an export with the texts")
@@ -254,13 +257,6 @@ ENDINGS = {"label-studio": ".json", "argilla": ".json", "doccano": ".jsonl"}
 """Platforms, and how the names of files end that they import."""
 
 
-class Prelabels(NamedTuple):
-    """Records for a platform, and what to do with them."""
-
-    records: Iterator[dict[str, Any]]
-    note: str
-
-
 def prelabels(
     to: str,
     file: AnnotationFile,
@@ -269,8 +265,8 @@ def prelabels(
     new_tasks: bool = False,
     with_annotations: bool = False,
     only_predicted: bool = False,
-) -> Prelabels:
-    """What the platform ``to`` imports.
+) -> tuple[Records, str]:
+    """Records that the platform ``to`` imports, and what to do with them.
 
     Parameters
     ----------
@@ -290,25 +286,26 @@ def prelabels(
         raise InputError(f"--to {to} writes predictions; pass them with --labels")
     exists = file.format.startswith(to) and not new_tasks and predictions is not None
     found = predictions or {}
-    if to == "label-studio" and exists:
-        note = "predictions for the project's own tasks; send them to its import/predictions"
-        return Prelabels(label_studio_predictions(file, found), note)
-    if to == "label-studio":
-        only = list(found) if only_predicted else None
-        records = label_studio_tasks(file, found, with_annotations=with_annotations, only=only)
-        return Prelabels(records, "tasks; import them into a project")
-    if to == "argilla" and exists:
-        note = "suggestions for the dataset's own records; log them with dataset.records.from_json"
-        return Prelabels(argilla_suggestions(file, found), note)
-    if to == "argilla":
-        note = "records with suggestions; log them with dataset.records.from_json"
-        return Prelabels(argilla_new_records(file, found), note)
-    if exists:
+    if exists and to == "doccano":
         raise InputError(
             f"{file.path}: doccano cannot add labels to documents that it has; pass --new-tasks, and import the file "
             "into a new project"
         )
-    return Prelabels(doccano_documents(file, found), "labelled documents; import them as JSONL into a project")
+    if to == "label-studio" and exists:
+        note = "predictions for the project's own tasks; send them to its import/predictions"
+        return label_studio_predictions(file, found), note
+    if to == "label-studio":
+        only = list(found) if only_predicted else None
+        records = label_studio_tasks(file, found, with_annotations=with_annotations, only=only)
+        return records, "tasks; import them into a project"
+    if to == "doccano":
+        return doccano_documents(file, found), "labelled documents; import them as JSONL into a project"
+    kind, write = (
+        ("suggestions for the dataset's own records", argilla_suggestions)
+        if exists
+        else ("records with suggestions", argilla_new_records)
+    )
+    return write(file, found), f"{kind}; log them with dataset.records.from_json"
 
 
 def fill_prelabels(to: str, records: Iterable[dict[str, Any]], temporary: Path) -> int:

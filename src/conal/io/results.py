@@ -90,7 +90,7 @@ def proba_columns(classes: Names) -> list[str]:
 def annotator_table(crowd: Annotations, quality: pa.Array, codes: IntArray) -> pa.Table:
     """One row per annotator: labels given, quality, and the share of labels that equal the inferred ``codes``.
 
-    Where refused answers were listed, also their number.
+    Where abstentions were listed, also their number.
     """
     columns = {
         "worker": name_column(crowd.annotator_ids),

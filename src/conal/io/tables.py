@@ -131,12 +131,12 @@ def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> No
 
 
 def annotation_rows(annotations: Annotations) -> pa.Table:
-    """Columns task, worker and label, a row per annotation; refused answers come last, by the words for them."""
-    table, refused = annotations.to_table(), annotations.abstentions
-    if refused is None or not refused.n_annotations:
+    """Columns task, worker and label, a row per annotation; abstentions come last, by the words for them."""
+    table, abstained = annotations.to_table(), annotations.abstentions
+    if abstained is None or not abstained.n_annotations:
         return table
-    tables = table, refused.to_table()
-    if len({each["label"].type for each in tables}) > 1:  # numbers, and words for refused answers
+    tables = table, abstained.to_table()
+    if len({each["label"].type for each in tables}) > 1:  # numbers, and words for abstentions
         at = table.column_names.index("label")
         tables = tuple(each.set_column(at, "label", text_column(each["label"])) for each in tables)
     return pa.concat_tables(tables)

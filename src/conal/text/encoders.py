@@ -296,8 +296,10 @@ class OnnxEncoder:
         for start in range(0, len(encodings), BATCH_TEXTS):
             some = encodings[start : start + BATCH_TEXTS]
             width = max(1, *(len(each.ids) for each in some))
+            for each in some:
+                each.pad(width, pad_id=self._pad)
             given = {
-                name: _padded([getattr(each, _GIVEN[name]) for each in some], width, self._fill(name), kind)
+                name: np.array([getattr(each, _GIVEN[name]) for each in some], dtype=kind)
                 for name, kind in self._inputs.items()
             }
             with refusing_errors(self.where, "cannot encode these texts"):
@@ -306,14 +308,11 @@ class OnnxEncoder:
                 found = found.astype(np.float64)
             is_number = found.dtype.kind == "f"
             if is_number and found.ndim == 3 and found.shape[:2] == (len(some), width):
-                mask = _padded([each.attention_mask for each in some], width, 0, np.float32)
+                mask = np.array([each.attention_mask for each in some], dtype=np.float32)
                 found = pooled(found, mask, self.pooling)
             if not is_number or found.ndim != 2 or len(found) != len(some) or not np.isfinite(found).all():
                 raise InputError(f"{self.where}: gives no finite embedding for each text; is it an encoder of texts?")
             yield np.asarray(found, dtype=np.float32)
-
-    def _fill(self, name: str) -> int:
-        return self._pad if name == "input_ids" else 0
 
 
 _GIVEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
@@ -334,13 +333,6 @@ def pooled(tokens: npt.NDArray[Any], mask: npt.NDArray[Any], how: str) -> npt.ND
         return np.asarray(np.where(mask[:, :, None] > 0, tokens, lowest).max(1))
     counts = np.maximum(mask.sum(1, keepdims=True), 1)
     return np.asarray(np.einsum("ntd,nt->nd", tokens, mask) / counts)
-
-
-def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, kind: Any) -> npt.NDArray[Any]:
-    made = np.full((len(rows), width), fill, dtype=kind)
-    for k, row in enumerate(rows):
-        made[k, : len(row)] = row
-    return made
 
 
 def _steps(folder: EncoderFolder) -> tuple[str, bool]:

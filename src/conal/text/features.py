@@ -365,16 +365,16 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def fit_transform(
         self, X: Sequence[str], y: Any = None, *, progress: Progress | None = None
     ) -> npt.NDArray[np.float32]:
-        """Learn from texts and return their features; ``progress`` is shown about every step."""
-        shown = progress or Progress()
+        """Learn from texts and return their features; ``progress`` shows every step."""
+        steps = progress or Progress()
         whole(1).check("n_components", self.n_components)
         whole(1).check("max_terms", self.max_terms)
         texts = check_texts(X)
         fitted = {}
         for k, (kind, analyzer) in enumerate(ANALYZERS.items()):
-            shown.update(k, STEPS, f"terms of {len(texts):,} texts")
+            steps.update(k, STEPS, f"terms of {len(texts):,} texts")
             fitted[kind] = fit_terms(texts, analyzer, self.max_terms)
-        shown.update(STEPS - 2, STEPS, "singular value decomposition")
+        steps.update(STEPS - 2, STEPS, "singular value decomposition")
         self.terms_ = {kind: terms for kind, (terms, _) in fitted.items()}
         if not any(terms.vocabulary for terms in self.terms_.values()):
             raise InputError("no text contains a word; are these the texts, and is it the right column?")
@@ -384,7 +384,7 @@ class TextFeatures(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ordered = weights[sorted(range(len(texts)), key=texts.__getitem__)]
         self.components_ = self._directions(ordered)
         self.mean_ = np.asarray(ordered[_informative(ordered)].mean(0)).ravel() @ self.components_.T
-        shown.update(STEPS - 1, STEPS, "features")
+        steps.update(STEPS - 1, STEPS, "features")
         features = self._project(weights)
         if len(texts) > 1 and np.abs(features).max() < MIN_SINGULAR_SHARE:
             warn("all texts contain the same words, so they cannot separate the classes", DataWarning)

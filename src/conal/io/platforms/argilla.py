@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
-from conal.io.platforms.base import NO, YES, Collector, Importer, Question, ask, only_answer, register
+from conal.io.platforms.base import Collector, Importer, Question, ask, only_answer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
@@ -117,10 +117,8 @@ def _control_of(records: list[Record], shape: Shape, question: Question, found: 
             name = _task_name(record, shape.data(record), k, found.options.task, found.where)
             kept = {key: value for key, value in record.items() if key in WRITTEN_FIELDS}
             own.setdefault(str(name), []).append(kept)
-    control = Control(question.name, None, "suggestion", "choices" if several else "value", answers, own)
-    if question.choice is None:
-        return control
-    return control.replace(answers={YES: control.answer(question.choice), NO: None})
+    key = "choices" if several else "value"
+    return Control(question.name, None, "suggestion", key, answers, own).about(question.choice)
 
 
 class Shape(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -200,6 +201,7 @@ def ticked(value: Any) -> list[str]:
 NO_ANNOTATOR = "without an annotator"
 
 
+@dataclass
 class Collector:
     """Annotations collected so far, and counts of dropped ones by reason.
 
@@ -207,25 +209,23 @@ class Collector:
     an answer too.
     """
 
-    def __init__(
-        self,
-        importer: Importer,
-        path: Path,
-        options: ReadOptions,
-        question: Question | None = None,
-        *,
-        blank_is_no: bool = False,
-    ) -> None:
-        self.importer, self.options = importer, options
-        self.question, self.blank_is_no = question, blank_is_no
-        self.path, self.where = path, str(path)
-        self.rows: list[tuple[Any, Any, Any]] = []
-        self.times: list[Any] = []
-        self.gold: list[tuple[Any, Any]] = []
-        self.dropped: Counter[str] = Counter()
-        self.choices: Counter[str] = Counter()
-        self.fields: dict[Any, Mapping[str, Any]] = {}
-        self.people: dict[str, str] = {}
+    importer: Importer
+    path: Path
+    options: ReadOptions
+    question: Question | None = None
+    blank_is_no: bool = False
+    rows: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    times: list[Any] = field(default_factory=list)
+    gold: list[tuple[Any, Any]] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    choices: Counter[str] = field(default_factory=Counter)
+    fields: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    people: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How messages name the file."""
+        return str(self.path)
 
     def add(self, task: Any, worker: Any, value: Any, when: Any = None) -> None:
         """Add an annotation, unless the answer is missing, multiple or not a label."""

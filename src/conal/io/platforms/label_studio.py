@@ -10,7 +10,7 @@ from typing import Any
 
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
-from conal.io.platforms.base import NO, YES, Collector, Importer, Question, ask, only_answer, register
+from conal.io.platforms.base import Collector, Importer, Question, ask, only_answer, register
 from conal.io.platforms.files import Head, load_records, parse_cell, read_head, read_sheet
 from conal.parameters.reading import ReadOptions
 
@@ -132,10 +132,7 @@ def _control_of(tasks: list[dict[str, Any]], question: Question, found: Collecto
             if reason is None:
                 answers[str(label)] = value[field]
     (to_name, kind, field), _ = places.most_common(1)[0]
-    control = Control(question.name, to_name, kind, field, answers, numbers)
-    if question.choice is None:
-        return control
-    return control.replace(answers={YES: control.answer(question.choice), NO: None})
+    return Control(question.name, to_name, kind, field, answers, numbers).about(question.choice)
 
 
 def _annotations(task: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -103,7 +103,7 @@ def _task_column(sheet: Sheet, index: Sequence[str]) -> str | None:
 
 
 def _annotators(sheet: Sheet, names: Sequence[str]) -> list[str]:
-    """All of these columns but those of texts, which are told."""
+    """All of these columns but those of texts, with a warning."""
     texts = [name for name in names if is_name_column(name, ("text",))]
     if texts:
         warn(f"{sheet.where}: {examples(texts)} is no annotator, as its name is that of texts; left out", DataWarning)

@@ -21,7 +21,7 @@ class Zooniverse(Importer):
     """One row per classification: ``annotations`` has the answers by task (T0, T1, ...), ``subject_data`` the subject.
 
     A task of the workflow is a question here, a subject a task. If the export has several workflows, questions are
-    called ``WORKFLOW/T0``. People who were not logged in are told apart by ``user_name``, which Zooniverse makes of
+    called ``WORKFLOW/T0``. People who were not logged in are distinguished by ``user_name``, which Zooniverse makes of
     their address. Classifications marked as gold standard are true labels.
     """
 

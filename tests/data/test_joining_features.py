@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.data.alignment import Aligned, RowIndex, align, check_unique_ids
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
+from conal.data.joining import Aligned, RowIndex, align, check_unique_ids
 from conal.errors import DataWarning, InputError
 
 
