@@ -222,7 +222,7 @@ def test_views_of_text_as_polars_writes_them(tmp_path: Path) -> None:
 def test_views_that_share_a_long_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand rows of one text: a few bytes each in the file, and all of it once they are copied."""
     monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**20)
-    monkeypatch.setattr("conal.io.limits.TIMES", 1)
+    monkeypatch.setattr("conal.io.limits.MAX_RATIO", 1)
     shared = _repeated_view(pa.array(["x" * 10_000], pa.string_view()), 1000)
     path = write_ipc(tmp_path / "a.arrow", pa.table({"task": range(1000), "text": shared}))
     with pytest.raises(InputError, match=r"a\.arrow: unpacks to more than 1 MB"):

@@ -90,7 +90,7 @@ def test_a_damaged_log_is_refused(tmp_path: Path) -> None:
 
 def test_a_log_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conal.io.platforms.files.JSON_BYTES", 1000)
-    monkeypatch.setattr("conal.io.limits.TIMES", 1)
+    monkeypatch.setattr("conal.io.limits.MAX_RATIO", 1)
     with pytest.raises(InputError, match="unpacks to more than"):
         import_file(INSPECT / "two.eval")
 

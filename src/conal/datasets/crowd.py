@@ -206,33 +206,24 @@ def _gate_of_effects(u: FloatArray, v: FloatArray, pairs: tuple[IntArray, IntArr
     asked = np.array([settings.difficulty_share, settings.expertise_share])
     asked = np.append(asked, 1 - asked.sum())
     some = np.linspace(0, len(v) - 1, min(len(v), max(GRID_CELLS // len(u), 2))).astype(np.int64)
+
+    def weighed(weights: FloatArray) -> Gate:
+        """The gate whose log-odds have these shares of variance, and the bias that gives the proportion."""
+        of_instance, of_annotator, of_both = settings.gate_scale * np.sqrt(weights)
+        left = np.column_stack([of_both * u, np.ones(len(u)), of_annotator * annotator])
+        right = np.column_stack([v, of_instance * instance, np.ones(len(v))])
+        scores = _pair_scores(right, left, *pairs)
+        return Gate(left, right, 1.0, solve_bias(scores, settings.proportion, float(np.abs(scores).max(initial=0.0))))
+
     weights = asked.copy()
     for _ in range(MAX_ADJUSTMENTS):
-        gate = _weighed(u, v, instance, annotator, weights, pairs, settings)
+        gate = weighed(weights)
         found = variance_shares(replace(gate, instance_embedding=gate.instance_embedding[some]).matrix())
         if np.abs(found - asked).max() < MAX_SHARE_ERROR or not found.any():
             break
         weights = weights * np.where(asked > 0, (asked / np.maximum(found, 1e-6)) ** 0.7, 0.0)
         weights /= weights.sum()
     return gate
-
-
-def _weighed(
-    u: FloatArray,
-    v: FloatArray,
-    instance: FloatArray,
-    annotator: FloatArray,
-    weights: FloatArray,
-    pairs: tuple[IntArray, IntArray],
-    settings: CrowdSettings,
-) -> Gate:
-    """The gate whose log-odds have these shares of variance, and the bias that gives the proportion."""
-    of_instance, of_annotator, of_both = settings.gate_scale * np.sqrt(weights)
-    u = np.column_stack([of_both * u, np.ones(len(u)), of_annotator * annotator])
-    v = np.column_stack([v, of_instance * instance, np.ones(len(v))])
-    scores = _pair_scores(v, u, *pairs)
-    bound = float(np.abs(scores).max(initial=0.0))
-    return Gate(u, v, 1.0, solve_bias(scores, settings.proportion, bound))
 
 
 def _scaled(values: FloatArray) -> FloatArray:

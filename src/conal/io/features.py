@@ -267,17 +267,22 @@ def _read_parquet(path: Path, task: str | None, fallback_to_aliases: bool) -> Fe
     if first is None:
         raise InputError(f"{path}: has columns but no rows")
     head = pa.Table.from_batches([first])
-    task_column, names = _layout(head, task, where, fallback_to_aliases)
-    ids = None if task_column is None else ids_from(read_columns(path, "parquet", [task_column])[task_column], where)
-    values = fill_rows(path, list(names), lambda batch: _values(batch, names, where))
-    _warn_of_names(names, where)
-    return FeatureTable(values, ids, () if _is_list(head, names) else names, where)
+    return _from_arrow(head, task, where, fallback_to_aliases, parquet=path)
 
 
-def _from_arrow(table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool = False) -> FeatureTable:
+def _from_arrow(
+    table: pa.Table, task: str | None, where: str, fallback_to_aliases: bool = False, parquet: Path | None = None
+) -> FeatureTable:
+    """Features in a table; of a ``parquet`` file, the table is the first row, and the rest is read by batches."""
     task_column, names = _layout(table, task, where, fallback_to_aliases)
-    ids = None if task_column is None else ids_from(table[task_column], where)
-    values = _values(table, names, where)
+    ids = None
+    if task_column is not None:
+        named = table if parquet is None else read_columns(parquet, "parquet", [task_column])
+        ids = ids_from(named[task_column], where)
+    if parquet is None:
+        values = _values(table, names, where)
+    else:
+        values = fill_rows(parquet, list(names), lambda batch: _values(batch, names, where))
     _warn_of_names(names, where)
     return FeatureTable(values, ids, () if _is_list(table, names) else names, where)
 

@@ -51,34 +51,22 @@ class Lists(Importer):
             if name is None:
                 raise InputError(f"{path}: row {row + 1} has no {task!r}; fill it in, or choose another --task-column")
             found.show(name, {field: record.get(field) for field in plain if field != task})
-            self._add(found, name, row, record, worker, label, names.get(label))
+            who, given = record.get(worker) or [], record.get(label) or []
+            if not isinstance(who, list) or not isinstance(given, list) or len(who) != len(given):
+                raise InputError(
+                    f"{path}: row {row + 1} has {_count(who)} in {worker!r} and {_count(given)} in {label!r}; each "
+                    "annotator of the list needs one label in the other"
+                )
+            if not given:
+                found.dropped[UNLABELLED] += 1
+            for person, value in zip(who, given, strict=True):
+                if label in names:
+                    value = name_of(value, names[label], f"{path}: row {row + 1}, column {label!r}")
+                if value is None:
+                    found.dropped[NO_ANSWER] += 1
+                else:
+                    found.add(name, person, value)
         return replace(found.finish(), numbered=task is None)
-
-    def _add(
-        self,
-        found: Collector,
-        task: Any,
-        row: int,
-        record: Mapping[str, Any],
-        worker: str,
-        label: str,
-        names: list[str] | None,
-    ) -> None:
-        who, given = record.get(worker) or [], record.get(label) or []
-        if not isinstance(who, list) or not isinstance(given, list) or len(who) != len(given):
-            raise InputError(
-                f"{found.where}: row {row + 1} has {_count(who)} in {worker!r} and {_count(given)} in {label!r}; each "
-                "annotator of the list needs one label in the other"
-            )
-        if not given:
-            found.dropped[UNLABELLED] += 1
-        for person, value in zip(who, given, strict=True):
-            if names is not None:
-                value = name_of(value, names, f"{found.where}: row {row + 1}, column {label!r}")
-            if value is None:
-                found.dropped[NO_ANSWER] += 1
-            else:
-                found.add(task, person, value)
 
 
 def _lists(record: Mapping[str, Any]) -> list[str]:
