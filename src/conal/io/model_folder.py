@@ -8,7 +8,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from functools import partial
 from os import PathLike
@@ -260,7 +260,6 @@ def write_model(
         What the model was trained on.
     """
     path = Path(folder)
-    _check_names([*tables, *(documents or {})], path)
     check_target(path, format, overwrite=overwrite)
     with atomic_folder(path) as temporary:
         save_tensors(tensors, temporary / WEIGHTS)
@@ -380,15 +379,11 @@ def _check_files(config: Mapping[str, Any], where: Path) -> None:
     files = config.get("files")
     if not isinstance(files, list):
         raise ModelFolderError(f"{where}: does not list the files of the model; fit the model again")
-    _check_names(files, where)
+    outside = [name for name in files if not (isinstance(name, str) and (name in _NAMED or _TABLE.fullmatch(name)))]
+    if outside:
+        raise ModelFolderError(f"{where}: lists {examples(outside)}, which is not a file of a model folder")
     if not {WEIGHTS, METRICS} <= set(files) or len(set(files)) < len(files):
         raise ModelFolderError(f"{where}: lists {examples(files)}, which is no model folder; fit the model again")
     digests = config.get("digests")
     if not isinstance(digests, dict) or not set(files) <= digests.keys():
         raise ModelFolderError(f"{where}: has no digest of every file; fit the model again")
-
-
-def _check_names(names: Collection[object], where: Path) -> None:
-    outside = [name for name in names if not (isinstance(name, str) and (name in _NAMED or _TABLE.fullmatch(name)))]
-    if outside:
-        raise ModelFolderError(f"{where}: lists {examples(outside)}, which is not a file of a model folder")
