@@ -65,8 +65,8 @@ def _introduction() -> str:
 
 def _components(found: dict[str, Any]) -> list[str]:
     text = (
-        "conal keeps code of its own in place of PyTorch's only where it is faster: dropout by 16 random bits, and "
-        "averages of all networks in one call."
+        "conal keeps code of its own in place of PyTorch's only where it is faster: dropout by 16 random bits, steps "
+        "of SparseAdam by rows, and averages of all networks in one call."
     )
     return ["## Parts of a training step", text, components.table(found["rows"])]
 

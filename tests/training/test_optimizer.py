@@ -78,6 +78,24 @@ def steps(table: Tensor, optimizer: torch.optim.Optimizer, first: int, last: int
         optimizer.step()
 
 
+def test_the_optimiser_of_tables_is_that_of_torch() -> None:
+    found, expected = torch.nn.Parameter(torch.zeros(1500, C)), torch.nn.Parameter(torch.zeros(1500, C))
+    steps(found, SparseAdam([found], lr=LR), 0, 9)
+    steps(expected, torch.optim.SparseAdam([expected], lr=LR), 0, 9)
+    torch.testing.assert_close(found, expected)
+
+
+def test_rows_that_are_used_twice_are_summed() -> None:
+    found, expected = torch.nn.Parameter(torch.ones(1500, C)), torch.nn.Parameter(torch.ones(1500, C))
+    for table, optimizer in ((found, SparseAdam([found])), (expected, torch.optim.SparseAdam([expected]))):
+        for _ in range(2):
+            table.grad = None
+            again = take_rows(table, torch.tensor([2, 7]))
+            (take_rows(table, torch.tensor([1, 2])).square().sum() - again.sum()).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    torch.testing.assert_close(found, expected)
+
+
 def test_the_optimiser_of_tables_goes_on_from_a_checkpoint() -> None:
     straight = torch.nn.Parameter(torch.zeros(1500, C))
     optimizer = SparseAdam([straight], lr=LR)
