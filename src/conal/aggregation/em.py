@@ -56,9 +56,16 @@ def extrapolated(
         return third
     a = max(1.0, length / bend)
     made = []
-    for start, step, curve, end in zip(first, r, v, third, strict=True):
-        ahead = np.maximum(start + 2 * a * step + a * a * curve, KEEP * end)
-        made.append(ahead / ahead.sum(-1, keepdims=True))
+    for start, step, curve, end in zip(
+        first, r, v, third, strict=True
+    ):  # in place: matrices of many annotators are large
+        step *= 2 * a
+        step += start
+        curve *= a * a
+        step += curve
+        np.multiply(end, KEEP, out=curve)
+        ahead = np.maximum(step, curve, out=step)
+        made.append(np.divide(ahead, ahead.sum(-1, keepdims=True), out=ahead))
     return tuple(made)
 
 
@@ -284,11 +291,12 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         engine = self.engine(Votes(crowd), known)
         least = -np.inf if problem.certain else self.objective_history_[-1] - self.tol * engine.n_annotations
         with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
-            runs = [self._run(engine, start, progress, "instead") for start in self._further_starts(crowd)]
-        reached = [run for run in runs if run.history[-1] >= least]
-        good = [run for run in reached if not collapse_of(crowd, run.expectation.posterior, known)]
-        if good:
-            best = max(good, key=lambda run: run.history[-1])
+            # One after the other: all together, the matrices of many annotators take much memory.
+            runs = (self._run(engine, start, progress, "instead") for start in self._further_starts(crowd))
+            reached = (run for run in runs if run.history[-1] >= least)
+            good = (run for run in reached if not collapse_of(crowd, run.expectation.posterior, known))
+            best = max(good, key=lambda run: run.history[-1], default=None)
+        if best is not None:
             return self._keep(engine, best), f"The start {best.start!r}"
         return self._with_other_parameters(crowd, known) if problem.certain else None
 
