@@ -52,8 +52,8 @@ def fit_in_terminal(crowd: Path, *options: str) -> str:
 def test_a_terminal_sees_loss_accuracy_remaining_time_and_that_the_results_are_made(crowd: Path) -> None:
     seen = fit_in_terminal(crowd)
     assert re.search(r"conal .*\d+/30 +loss \d\.\d{4}  validation accuracy \d+\.\d % +ETA", seen)
-    assert re.search(r"results .*0/2 +what was found about tasks and annotators", seen)
-    assert re.search(r"results .*1/2 +report", seen)
+    # A step that is over within a tenth of a second, between two refreshes, is not drawn.
+    assert re.search(r"results .*(0/2 +what was found about tasks and annotators|1/2 +report)", seen)
     assert "0/?" not in seen
 
 
