@@ -385,7 +385,7 @@ def test_ids_of_another_number_than_rows(refuse_fit: Refuse, crowd: Crowd, tmp_p
         (("--method", "conl"), "there is no method 'conl'; did you mean 'conal'? Known: aggnet, anno-reg, conal, co"),
         (("--set", "fold=1"), "method 'xconal' has no parameter 'fold'; did you mean 'folds'? it has averaging, "),
         (("--set", "fold=1"), "start, vote_weight; and, as every method, accelerator, backbone, "),
-        (("--set", "fold=1"), "warmup_epochs; docs/api/classifiers.md says what they mean"),
+        (("--set", "fold=1"), "warmup_epochs, weight_decay; docs/api/classifiers.md says what they mean"),
         (("--method", "dl-mv", "--set", "lam=1"), "method 'dl-mv' has no parameter 'lam'"),
         (("--set", "lam"), "--set 'lam': expected NAME=VALUE"),
         (("--set", "=1"), "--set '=1': expected NAME=VALUE"),

@@ -43,7 +43,7 @@ def test_odd_names_come_out_as_they_went_in(tmp_path: Path) -> None:
 
 
 def test_tampered_folders_are_refused_or_harmless(tmp_path: Path) -> None:
-    outcomes = run(partial(check_folder, models=make_models(tmp_path)), "folders", 20)
+    outcomes = run(partial(check_folder, models=make_models(tmp_path)), "folders", 40)
     assert outcomes.keys() == {"accepted", "harmless", "refused"}
 
 

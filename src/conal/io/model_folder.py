@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal._files import atomic_folder, check_folder_place
+from conal._files import atomic_folder, check_folder_place, real_path
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
@@ -300,10 +300,10 @@ def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
     return ModelFolder(folder).document(name)
 
 
-def page_place(folder: str | PathLike[str]) -> Path:
-    """Where the report is, inside a model folder. A link there could lead anywhere, so it is refused."""
-    path = Path(folder) / PAGE
-    if path.is_symlink():
+def page_place(folder: str | PathLike[str], out: str | PathLike[str] | None = None) -> Path:
+    """Where the report is written: ``out``, or inside the model folder, where a link could lead anywhere."""
+    path = Path(folder) / PAGE if out is None else Path(out)
+    if path.is_symlink() and real_path(path.parent) == real_path(folder):
         raise ModelFolderError(f"{path}: is a symbolic link, which conal does not follow; delete it")
     return path
 

@@ -233,7 +233,7 @@ def write_report(
         What to show beside what is in the folder, such as pictures of tasks and names of annotators.
     """
     text = render(read_document(folder, REPORT), exhibits)
-    path = page_place(folder) if out is None else Path(out)
+    path = page_place(folder, out)
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
