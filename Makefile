@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # A file stays on one worker, for its shared fits; in the order of collection, in which files with slow tests come first.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 STAMP := $(VENV)/.installed
+TRAINING := $(VENV)/.installed-training
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 LABEL_STUDIO := .venv-label-studio
 
 .DEFAULT_GOAL := help
@@ -15,13 +17,17 @@ help:  ## show this list
 
 install: $(STAMP)  ## make .venv with conal and its development tools
 
-$(STAMP): pyproject.toml constraints.txt
+$(TRAINING): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $(STAMP)
+	$(PIP) torch
+	$(PIP) -e ".[train]"
+	touch $@
 
-demo: $(STAMP)  ## train on the embedded data and compare with majority vote and gold labels
+$(STAMP): $(TRAINING)
+	$(PIP) -e ".[dev]"
+	touch $@
+
+demo: $(TRAINING)  ## train on the embedded data and compare with majority vote and gold labels
 	$(BIN)/conal demo --out conal-demo --overwrite
 
 test: $(STAMP)  ## run the tests

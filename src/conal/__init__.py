@@ -41,11 +41,18 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in __all__:
+    if name not in __all__:
+        raise AttributeError(f"module 'conal' has no attribute {name!r}")
+    try:
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
         return importlib.import_module(f"conal.{name}")
-    raise AttributeError(f"module 'conal' has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "conal":
+            raise
+        from conal.errors import missing_package
+
+        raise ModuleNotFoundError(missing_package(error.name, f"conal.{name}"), name=error.name) from error
 
 
 def __dir__() -> list[str]:

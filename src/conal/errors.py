@@ -30,6 +30,7 @@ __all__ = [
     "TrainingError",
     "VanishedClassWarning",
     "examples",
+    "missing_package",
     "people",
     "people_hidden",
     "person",
@@ -153,3 +154,32 @@ def warn(message: str, category: type[ConalWarning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "conal":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+# Packages that only a part of conal needs, and the extra that installs each.
+
+EXTRAS = {
+    "PIL": "images",
+    "lightning_fabric": "train",
+    "numba": "fast",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+    "opendp": "privacy",
+    "openpyxl": "xlsx",
+    "sklearn": "train",
+    "tokenizers": "encoder",
+    "torch": "train",
+    "vl_convert": "svg",
+}
+
+
+def missing_package(name: str, what: str = "this") -> str:
+    """One sentence: what needs a package that is not installed, and the command that installs it.
+
+    >>> missing_package("torch", "conal.CoNAL")
+    "conal.CoNAL needs torch, which is not installed; run: pip install 'conal[train]'"
+    """
+    package = name.partition(".")[0]
+    source = f"'conal[{EXTRAS[package]}]'" if package in EXTRAS else "conal"
+    return f"{what} needs {package}, which is not installed; run: pip install {source}"

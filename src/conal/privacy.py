@@ -15,7 +15,7 @@ from conal._arrays import FloatArray, IntArray
 from conal._system import versions
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
-from conal.errors import InputError, examples
+from conal.errors import InputError, examples, missing_package
 from conal.parameters import parameters_of
 from conal.parameters.showing import ReleaseOptions
 
@@ -39,7 +39,7 @@ def noisy_counts(counts: IntArray, sensitivity: int, epsilon: float) -> IntArray
     try:
         import opendp.prelude as dp
     except ImportError as error:
-        raise InputError('private releases need the package opendp: pip install "conal[privacy]"') from error
+        raise InputError(missing_package("opendp", "a private release")) from error
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     about = sensitivity / epsilon

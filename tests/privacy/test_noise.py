@@ -67,5 +67,5 @@ def test_every_admitted_epsilon_has_noise(sensitivity: int, epsilon: float) -> N
 
 def test_without_opendp_a_sentence_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(InputError, match=r'need the package opendp: pip install "conal\[privacy\]"$'):
+    with pytest.raises(InputError, match=r"needs opendp, which is not installed; run: pip install 'conal\[privacy\]'$"):
         noisy_counts(np.zeros(1, dtype=np.int64), 1, 1.0)

@@ -91,7 +91,7 @@ def test_rows_that_are_used_twice_are_summed() -> None:
         for _ in range(2):
             table.grad = None
             again = take_rows(table, torch.tensor([2, 7]))
-            (take_rows(table, torch.tensor([1, 2])).square().sum() - again.sum()).backward()  # type: ignore[no-untyped-call]
+            (take_rows(table, torch.tensor([1, 2])).square().sum() - again.sum()).backward()
             optimizer.step()
     torch.testing.assert_close(found, expected)
 

@@ -27,7 +27,7 @@ from conal.cli.report import report
 from conal.cli.simulate import simulate
 from conal.cli.terminal import say, with_flags
 from conal.cli.update import update
-from conal.errors import ConalError, InputError
+from conal.errors import ConalError, InputError, missing_package
 
 UsageProblem: Any = typer.BadParameter.__mro__[2]
 """Base class of the errors that Typer raises for bad usage: Click's ClickException, which newer versions include."""
@@ -136,10 +136,10 @@ def _make_output_encodable() -> None:
 
 
 def _missing_line(error: ModuleNotFoundError) -> str:
-    """Work on labels alone runs in a small environment; all other commands need the full installation."""
+    """What is missing: `pip install conal` brings what works on labels alone."""
     if error.name is None or error.name.partition(".")[0] == "conal":
         raise error
-    return f"error: this command needs {error.name}, which is not installed; run: pip install conal"
+    return f"error: {missing_package(error.name, 'this command')}"
 
 
 def _usage_line(error: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ import typer
 from conal._files import real_path
 from conal.cli import options
 from conal.cli.terminal import say
-from conal.errors import ConalWarning, InputError, people, people_hidden, warn
+from conal.errors import ConalWarning, InputError, missing_package, people, people_hidden, warn
 from conal.parameters.reading import ReadOptions
 from conal.parameters.showing import ShowOptions
 
@@ -122,8 +123,15 @@ def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
         check_readable(Path(show.names))
     if show.images is not None and not Path(show.images).is_dir():
         raise InputError(f"{show.images}: is no folder; pass the folder of the pictures (--images)")
+    if show.images is not None and not _reads_pictures():
+        raise InputError(missing_package("PIL", "--images"))
     if show.link is not None:
         link_maker(show.link)
+
+
+def _reads_pictures() -> bool:
+    """Whether pictures can be shown; without Pillow, those that an export names are left out."""
+    return importlib.util.find_spec("PIL") is not None
 
 
 def check_handicap(handicap: float | None, annotator_info: Path | None) -> None:
@@ -162,7 +170,7 @@ def exhibits_of(
     if folder is not None:
         folder.warn_of_ambiguous(list(tasks))
         sources.append(folder)
-    if file is not None and items.pictures:
+    if file is not None and items.pictures and _reads_pictures():
         sources.append(NamedPictures(items.pictures, real_path(file.path).parent, folder))
     if folder is not None and not any(source.of(task) for source in sources for task in tasks):
         raise InputError(f"{folder.path}: no picture is called like a task; the name of a file must be a task's id")
