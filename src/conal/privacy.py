@@ -16,8 +16,7 @@ from conal._system import versions
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, name_column, spelling
 from conal.errors import InputError, examples, missing_package
-from conal.parameters import parameters_of
-from conal.parameters.showing import ReleaseOptions
+from conal.parameters import number, whole
 
 __all__ = ["PrivateRelease", "private_release"]
 
@@ -317,7 +316,7 @@ def private_release(
     true_labels: Mapping[Any, Any],
     *,
     epsilon: float,
-    max_labels: int = ReleaseOptions.max_labels,
+    max_labels: int = 10,
     classes: Iterable[Any] | None = None,
     groups: Mapping[Any, str] | None = None,
 ) -> PrivateRelease:
@@ -356,8 +355,8 @@ def private_release(
     >>> made.common_confusion.round(1).tolist()
     [[1.0, 0.0], [0.3, 0.7]]
     """
-    for name, value in (("private", epsilon), ("max_labels", max_labels)):
-        parameters_of(ReleaseOptions)[name].constraint.check("epsilon" if name == "private" else name, value)
+    number(at_least=1e-9, at_most=100).check("epsilon", epsilon)
+    whole(1, below=10**6).check("max_labels", max_labels)
     crowd = Annotations.of(annotations)
     names = as_names(sorted(set(true_labels.values()), key=_order) if classes is None else classes)
     at = positions(names.tolist(), "class")

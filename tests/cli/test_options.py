@@ -12,8 +12,7 @@ import typer
 
 from conal.cli import app, options
 from conal.errors import InputError
-from conal.parameters import Doc, Option, number, parameters, whole
-from conal.parameters.constraints import comma_separated
+from conal.parameters import Doc, Option, comma_separated, number, parameters, whole
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal.cli.terminal import CONTROL, one_line, visible
+from conal.cli.options import CONTROL, one_line, visible
 from conal.io.tables import formulas_among
 
 if TYPE_CHECKING:

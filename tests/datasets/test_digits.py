@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from conal.datasets import digits
-from conal.datasets.digits import LOOK_ALIKES, SWAPS
+from conal.datasets.simulated import LOOK_ALIKES, SWAPS
 
 
 def test_split_has_the_documented_sizes_and_no_overlap() -> None:

@@ -33,9 +33,7 @@ def test_xconal_plans_its_rounds_by_the_epochs() -> None:
 
 
 def test_a_method_refuses_a_parameter_that_it_does_not_have() -> None:
-    with pytest.raises(
-        TypeError, match=r"CrossCoNALMethod\(\) got an unexpected keyword argument 'lam'; it takes vote_"
-    ):
+    with pytest.raises(TypeError, match=r"CrossCoNALMethod\(\) got an unexpected keyword argument 'lam'"):
         CrossCoNALMethod(PROBLEM, torch.nn.Linear(2, 2), lam=0.1)
     with pytest.raises(InputError, match="method 'dl-mv' has no parameter 'lam'"):
         conal.make("dl-mv", lam=0.1)

@@ -21,21 +21,19 @@ from conal.parameters import (
     Option,
     anything,
     check_parameters,
+    comma_separated,
     either,
     flag,
     frozen_parameters,
-    narrowed,
     number,
     one_of,
-    optional,
+    only_none,
     parameters,
     parameters_of,
-    set_parameters,
     share,
     whole,
     widths,
 )
-from conal.parameters.constraints import comma_separated
 from conal.parameters.training import ClassifierParameters, Settings
 
 
@@ -155,19 +153,7 @@ def test_settings_are_compared_by_value_and_cannot_be_changed() -> None:
     assert len({Size(), Size(), Box()}) == 2
     with pytest.raises(FrozenInstanceError):
         Size().rows = 3  # type: ignore[misc]
-    assert narrowed(Box(rows=4, columns=7), Size) == Size(rows=4)
-    assert narrowed(Box(rows=4), Size, rows=5) == Size(rows=5)
     assert replace(Box(), rows=3).rows == 3
-
-
-def test_a_class_with_its_own_constructor_gets_its_parameters_set() -> None:
-    class Own(Slow):
-        def __init__(self, **given: Any) -> None:
-            set_parameters(self, given)
-
-    assert (Own(lr=2.0).lr, Own().name) == (2.0, "x")
-    with pytest.raises(TypeError, match=r"Own\(\) got an unexpected keyword argument 'size'; it takes name, lr, steps"):
-        Own(size=1)
 
 
 def test_estimators_are_what_editors_and_scikit_learn_see() -> None:
@@ -204,7 +190,7 @@ def test_a_type_checker_refuses_a_keyword_that_does_not_exist(tmp_path: Path) ->
         (flag(), [True, False], [1, 0, "true"], "true or false"),
         (one_of("a", "b"), ["a"], ["c", ["a"], None], "'a' or 'b'"),
         (one_of("a", "b", "c"), ["c"], ["d"], "'a', 'b' or 'c'"),
-        (optional(whole(1)), [None, 1], [0], "None or a whole number of at least 1"),
+        (either(only_none(), whole(1)), [None, 1], [0], "None or a whole number of at least 1"),
         (either(number(), one_of("learn")), [1.0, "learn"], ["x"], "a finite number or 'learn'"),
         (widths(), [[64, 32], (), (1,)], [64, "64", [0], [1.5]], "a list of whole numbers of at least 1"),
         (anything(), [None, 1, object()], [], "anything"),

@@ -13,7 +13,7 @@ import typer
 from conal.cli import app
 from conal.datasets import CrowdSettings, cifar10, digits, synthetic
 from conal.errors import InputError
-from conal.parameters import narrowed, parameters_of
+from conal.parameters import parameters_of
 from conal.parameters.simulation import SyntheticSettings
 
 
@@ -25,12 +25,6 @@ def test_settings_compare_by_value_and_cannot_change() -> None:
     with pytest.raises(AttributeError, match="cannot assign to field 'seed'"):
         settings.seed = 4  # type: ignore[misc]
     assert settings.seed == 3
-
-
-def test_settings_of_a_subclass_are_narrowed() -> None:
-    crowd = narrowed(SyntheticSettings(n_train=5, n_annotators=7), CrowdSettings, seed=2)
-    assert crowd == CrowdSettings(n_annotators=7, seed=2)
-    assert CrowdSettings(n_annotators=7) != SyntheticSettings(n_annotators=7)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +54,9 @@ def test_every_dataset_takes_and_explains_every_setting(dataset: Any) -> None:
 
 def test_a_keyword_that_is_none_is_refused() -> None:
     loosely_typed: Any = synthetic
-    with pytest.raises(TypeError, match=r"synthetic\(\): got an unexpected keyword argument 'n_anotators'"):
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'n_anotators'"):
         loosely_typed(n_anotators=3)
-    with pytest.raises(TypeError, match=r"synthetic\(\): too many positional arguments"):
+    with pytest.raises(TypeError, match="positional argument"):
         loosely_typed(3)
 
 

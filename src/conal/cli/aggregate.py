@@ -15,6 +15,7 @@ from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
     Defend,
+    ReportOptions,
     TrueLabels,
     check_handicap,
     check_results,
@@ -25,14 +26,12 @@ from conal.cli.inputs import (
     read_sample,
     truth_files,
 )
+from conal.cli.options import class_name, one_line
 from conal.cli.plan import BUDGET, labels_alone_problem, planned_labels, text_of
-from conal.cli.private import refuse_beside_private, release
-from conal.cli.terminal import class_name, one_line
+from conal.cli.private import ReleaseOptions, refuse_beside_private, release
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
-from conal.parameters.names import AGGREGATORS
 from conal.parameters.reading import ReadOptions
-from conal.parameters.showing import ReleaseOptions, ReportOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +43,12 @@ if TYPE_CHECKING:
     from conal.report.findings import Findings
 
 
+AGGREGATORS = (
+    "auto, backoff, bayes-dawid-skene, cbcc, common-confusion, dawid-skene, ebcc, fast-dawid-skene, glad, "
+    "gold-majority-vote, group-confusion, kos, mace, majority-vote, minimax-entropy, mmsr, multidimensional, one-coin, "
+    "ordinal, wawa, worker-clustering, zero-based-skill"
+)
+"""Names for the help, which imports no aggregator; a test compares them with the registry."""
 DEFAULT = "dawid-skene"
 SETTINGS = options.settable(ReadOptions, ReportOptions, ReleaseOptions)
 """What ``--set`` takes, beside the aggregator's own parameters."""
@@ -56,7 +61,7 @@ def aggregate(
         Path,
         typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
     ],
-    method: Annotated[str, typer.Option(help=f"Aggregation method: {', '.join(AGGREGATORS)}.")] = DEFAULT,
+    method: Annotated[str, typer.Option(help=f"Aggregation method: {AGGREGATORS}.")] = DEFAULT,
     true_labels: TrueLabels = None,
     annotators: Annotated[
         Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")

@@ -21,11 +21,11 @@ from conal.cli.demo import demo
 from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.inspect import inspect
+from conal.cli.options import say, with_flags
 from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report
 from conal.cli.simulate import simulate
-from conal.cli.terminal import say, with_flags
 from conal.cli.update import update
 from conal.errors import ConalError, InputError, missing_package
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from conal.cli import options
-from conal.cli.terminal import say
+from conal.cli.options import say
 
 if TYPE_CHECKING:
     from conal.datasets import CrowdDataset

@@ -9,7 +9,7 @@ import typer
 
 from conal.cli import options
 from conal.cli.inputs import check_results
-from conal.cli.terminal import one_line
+from conal.cli.options import one_line
 
 if TYPE_CHECKING:
     from conal.estimator.export import Exported

@@ -22,6 +22,7 @@ from conal.cli.inputs import (
     Defend,
     FitData,
     FitFiles,
+    ShowOptions,
     TrueLabels,
     check_handicap,
     check_show,
@@ -29,16 +30,60 @@ from conal.cli.inputs import (
     offer_truth,
     read_without_names,
 )
-from conal.cli.terminal import say
+from conal.cli.options import say
 from conal.errors import DataWarning, DivergenceError, InputError, warn
-from conal.parameters import Doc, check_parameters, parameters, parameters_of
-from conal.parameters.names import METHODS
+from conal.parameters import Doc, Option, check_parameters, parameters, parameters_of, whole
 from conal.parameters.reading import ReadOptions
-from conal.parameters.showing import PrivacyOptions, ShowOptions
 from conal.parameters.training import ClassifierParameters
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
+
+
+METHODS = (
+    "aggnet, anno-reg, conal, conal-em, dl-cl, dl-cl-over, dl-ds, dl-glad, dl-mv, dl-wc, doctor-net, gold, max-mig, "
+    "two-stage, xconal"
+)
+"""Names for the help, which imports no method; a test compares them with the registry."""
+
+
+@parameters
+class PrivacyOptions:
+    """Whether annotators have their own names in the output, and how much it tells about each.
+
+    Examples
+    --------
+    >>> PrivacyOptions(anonymise=True).hide_below
+    10
+    """
+
+    anonymise: Annotated[
+        bool,
+        Doc(
+            "Replace the annotators' names by pseudonyms before anything is fitted, round figures about annotators, "
+            "and put those with few labels together."
+        ),
+        Option("--anonymise"),
+    ] = False
+    hide_below: Annotated[
+        int,
+        whole(1),
+        Doc("Annotators with fewer labels have no pseudonym of their own: they count together as a few common ones."),
+    ] = 10
+    pseudonym_key: Annotated[
+        str | None,
+        Doc(
+            "File with a secret key; with the same key, annotators have the same pseudonyms in every model. It is "
+            "created if it does not exist. By default the key is random and thrown away."
+        ),
+        Option(parse=str),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would have no effect."""
+        for name in ("hide_below", "pseudonym_key"):
+            if not self.anonymise and getattr(self, name) != getattr(PrivacyOptions, name):
+                raise InputError(f"--set {name} needs --anonymise; add it, or leave out {name}")
 
 
 @parameters
@@ -64,7 +109,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Output model folder.")],
     features: options.Features = None,
     text: options.Text = None,
-    method: Annotated[str, typer.Option(help=f"Method: {', '.join(METHODS)}.")] = (options.DEFAULT_METHOD),
+    method: Annotated[str, typer.Option(help=f"Method: {METHODS}.")] = options.DEFAULT_METHOD,
     true_labels: TrueLabels = None,
     epochs: Annotated[
         str | None, options.option(ClassifierParameters, "epochs", metavar="<int|auto>", show_default="auto")

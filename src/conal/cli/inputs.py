@@ -14,10 +14,10 @@ import typer
 
 from conal._files import real_path
 from conal.cli import options
-from conal.cli.terminal import say
+from conal.cli.options import say
 from conal.errors import ConalWarning, InputError, missing_package, people, people_hidden, warn
+from conal.parameters import Doc, Option, number, parameters
 from conal.parameters.reading import ReadOptions
-from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
     from conal.data.annotations import Annotations
@@ -110,6 +110,51 @@ def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
 
 
 # What the user wants to see in the report: pictures, addresses and names, checked before the work starts.
+
+
+@parameters
+class ReportOptions:
+    """What every report can be told."""
+
+    handicap: Annotated[
+        float | None,
+        number(at_least=0, below=1),
+        Doc(
+            "Handicap of people where the report says which models may replace them; it needs a table of annotators "
+            "(--annotator-info). By default 0.2, which the test's authors take for experts; they take 0.15 for trained "
+            "people and 0.1 for a crowd."
+        ),
+    ] = None
+
+
+@parameters
+class ShowOptions(ReportOptions):
+    """Pictures and addresses of tasks, and names of annotators, for the report.
+
+    Examples
+    --------
+    >>> ShowOptions(images="photos").images
+    'photos'
+    """
+
+    images: Annotated[
+        str | None,
+        Doc("Folder of pictures, for the report. A file shows the task whose id is its name, with or without ending."),
+        Option("--images", parse=str),
+    ] = None
+    link: Annotated[
+        str | None,
+        Doc(
+            "Address of a task on its platform, for the report, with {task} in place of the id, such as "
+            "https://host/projects/1/data?task={task}."
+        ),
+        Option(parse=str),
+    ] = None
+    names: Annotated[
+        str | None,
+        Doc("Table of the annotators' ids and their names or e-mail addresses, which the report then shows."),
+        Option(parse=str),
+    ] = None
 
 
 def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:

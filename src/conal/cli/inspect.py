@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from conal.cli import options
-from conal.cli.terminal import class_name
+from conal.cli.options import class_name
 from conal.parameters import parameters_of
 from conal.parameters.reading import ReadOptions
 

@@ -11,7 +11,7 @@ import typer
 from conal.cli import options
 from conal.cli.fit import InstanceOptions
 from conal.cli.inputs import check_results, read_for_model
-from conal.cli.terminal import class_name
+from conal.cli.options import class_name
 from conal.errors import InputError
 from conal.parameters import Doc, Option, parameters
 from conal.parameters.reading import ReadOptions

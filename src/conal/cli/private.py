@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from conal.cli.inputs import EXPORT
 from conal.cli.options import emit
 from conal.errors import ConalWarning, InputError, people_hidden
+from conal.parameters import Doc, Option, number, parameters, whole
 from conal.parameters.reading import ReadOptions
-from conal.parameters.showing import ReleaseOptions
 
 if TYPE_CHECKING:
     from conal.privacy import PrivateRelease
@@ -26,6 +26,48 @@ NO_REFERENCE = (
     "predictions of a classifier that was not trained on these labels. Inferred labels are made from everybody's "
     "labels, so that counts beside them would tell about single annotators"
 )
+
+
+@parameters
+class ReleaseOptions:
+    """What `conal aggregate` tells about single annotators: everything, less about those with few labels, or nothing.
+
+    Examples
+    --------
+    >>> ReleaseOptions(private=0.5).max_labels
+    10
+    """
+
+    private: Annotated[
+        float | None,
+        number(at_least=1e-9, at_most=100),
+        Doc("Epsilon of a differentially private release; by default, results are not private."),
+        Option("--private"),
+    ] = None
+    # Error by epsilon, people, classes and this bound: studies/results/0.2.0/privacy.csv.
+    max_labels: Annotated[
+        int,
+        whole(1, below=10**6),
+        Doc(
+            "The largest weight of a person in a private release: more labels count as much as this many. The more, "
+            "the more noise. Do not choose it by looking at the labels."
+        ),
+    ] = 10
+    min_labels: Annotated[
+        int | None,
+        whole(1),
+        Doc(
+            "Leave annotators with fewer labels out of tables about annotators and of the report, and round the "
+            "figures of the others, as hide_below does for anonymous models."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would have no effect."""
+        if self.private is None and self.max_labels != type(self).max_labels:
+            raise InputError("--set max_labels needs --private; add it, or leave out max_labels")
+        if self.private is not None and self.min_labels is not None:
+            raise InputError("--set min_labels: a private release has no tables about annotators; leave it out")
 
 
 def refuse_beside_private(**given: object) -> None:

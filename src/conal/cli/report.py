@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conal.cli import options
-from conal.cli.inputs import check_results, check_show, exhibits_of
+from conal.cli.inputs import ShowOptions, check_results, check_show, exhibits_of
 from conal.errors import InputError
 from conal.parameters import parameters_of
-from conal.parameters.showing import ShowOptions
 
 if TYPE_CHECKING:
     from conal.report.exhibits import Exhibits

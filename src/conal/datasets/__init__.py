@@ -17,9 +17,8 @@ from typing import Any
 from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
 from conal.datasets.crowd import CrowdTruth, OrdinalTruth, ordinal_crowd, simulate_crowd
-from conal.datasets.digits import digits
 from conal.datasets.mechanical_turk import labelme, music
-from conal.datasets.synthetic import synthetic
+from conal.datasets.simulated import digits, synthetic
 from conal.parameters.simulation import CrowdSettings
 
 __all__ = [

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from conal.data.encoding import Names
 from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
 from conal.io.tables import read_npy
-from conal.parameters.declaration import keywords_of
 
 # Read the files of public archives, with exact error messages.
 
@@ -72,7 +71,6 @@ def class_codes(values: npt.NDArray[Any], n_classes: int, where: Path) -> npt.ND
 # Crowd datasets: what they contain, how they are registered, and where their files are found.
 
 Folder = str | os.PathLike[str] | None
-P = ParamSpec("P")
 
 DATA_VARIABLE = "CONAL_DATA"
 SHARED_DATA = Path("..", "shared", "data")
@@ -80,19 +78,6 @@ SHARED_DATA = Path("..", "shared", "data")
 dataset_registry: Registry[Callable[..., CrowdDataset]] = Registry("dataset", "conal.datasets")
 dataset = dataset_registry.register
 """Register a function that returns a :class:`CrowdDataset` under a name."""
-
-
-class FolderLoader(Protocol[P]):
-    """Reads a dataset from a folder, which is optional; all other arguments are keywords."""
-
-    def __call__(self, folder: Folder = None, *args: P.args, **keywords: P.kwargs) -> CrowdDataset:
-        """The dataset."""
-
-
-def folder_and_keywords_of(cls: Callable[P, Any]) -> Callable[[Callable[..., CrowdDataset]], FolderLoader[P]]:
-    """As :func:`conal.parameters.declaration.keywords_of`, for a function that takes a folder before its settings."""
-    decorate: Any = keywords_of(cls)
-    return decorate  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,14 +18,13 @@ from conal.datasets.base import (
     class_codes,
     data_folder,
     dataset,
-    folder_and_keywords_of,
     inner_folder,
     load_array,
     require_files,
 )
 from conal.datasets.crowd import simulate_crowd
 from conal.errors import InputError
-from conal.parameters import Doc, frozen_parameters, narrowed, one_of, whole
+from conal.parameters import Doc, frozen_parameters, keywords_of, whole
 from conal.parameters.simulation import CrowdSettings
 
 # Reading the two layouts of CIFAR-10: the binary archive, and features of its images.
@@ -100,9 +100,10 @@ SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer
 class Cifar10Settings(CrowdSettings):
     """Which images are read, how they are divided, and the crowd that labels them."""
 
-    inputs: Annotated[Inputs, one_of(*FOLDERS), Doc("Which layouts to look for: images, features, or any of them.")] = (
-        "any"
+    folder: Annotated[Folder, Doc("Where one of the layouts is, or the folder that contains it.")] = field(
+        default=None, kw_only=False
     )
+    inputs: Annotated[Inputs, Doc("Which layouts to look for: images, features, or any of them.")] = "any"
     n_train: Annotated[
         int | None, whole(1), Doc("Number of images that the crowd labels (default: all that are not held out).")
     ] = None
@@ -110,8 +111,8 @@ class Cifar10Settings(CrowdSettings):
 
 
 @dataset("cifar10")
-@folder_and_keywords_of(Cifar10Settings)
-def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset:
+@keywords_of(Cifar10Settings)
+def cifar10(settings: Cifar10Settings) -> CrowdDataset:
     """CIFAR-10 with the paper's crowd: 40,000 annotated images, 10,000 for validation, 10,000 for testing.
 
     The 50,000 training images are shuffled by ``seed``; the last ``n_valid`` become validation data and the crowd of
@@ -137,11 +138,11 @@ def cifar10(folder: Folder = None, *, settings: Cifar10Settings) -> CrowdDataset
     ...
     conal.errors.InputError: cifar-10-batches-bin: no such folder (looked in no/such/folder); unpack ...
     """
-    usual = SIMILAR if settings.common_type == "symmetric" else None
-    crowd = narrowed(settings, CrowdSettings, pairs=usual if settings.pairs is None else settings.pairs)
-    labelled, test = _read(_find_folder(folder, settings.inputs))
+    if settings.pairs is None and settings.common_type == "symmetric":
+        settings = replace(settings, pairs=SIMILAR)
+    labelled, test = _read(_find_folder(settings.folder, settings.inputs))
     train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
-    annotations, truth = simulate_crowd(train.y, train.x, CLASSES, crowd)
+    annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)
 
 

@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.datasets.adversaries import CARELESS_KINDS, Adversaries, draw_adversaries, stream
 from conal.errors import InputError, examples
-from conal.parameters.declaration import keywords_of
+from conal.parameters import keywords_of
 from conal.parameters.simulation import CommonType, CrowdSettings, OrdinalSettings, Pairs
 
 # True confusion matrices for simulated crowds.

@@ -45,8 +45,7 @@ from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.networks.draws import drawing_from
-from conal.parameters import check_parameters
-from conal.parameters.constraints import is_whole
+from conal.parameters import check_parameters, is_whole
 from conal.report.findings import read_tables
 from conal.text import EncodedTexts, TextFeatures
 from conal.updates import training_records

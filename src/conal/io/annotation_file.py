@@ -21,7 +21,7 @@ from conal.errors import DataWarning, InputError, examples, warn
 from conal.io.delimited import refuse_line_ends
 from conal.io.limits import VALUE_ERRORS, refusing
 from conal.io.tables import coerce_classes, read_table
-from conal.parameters.constraints import json_or_text
+from conal.parameters import json_or_text
 from conal.parameters.reading import ReadOptions
 
 # Remedies for dropped annotations and for warnings about a file.

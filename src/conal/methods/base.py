@@ -18,7 +18,7 @@ from conal.errors import InputError, examples
 from conal.networks import FeatureScaler
 from conal.networks.deployed import ClassProbabilities
 from conal.networks.noise_layers import Present
-from conal.parameters import check_parameters, is_number, set_parameters
+from conal.parameters import check_parameters, is_number, parameters_of
 from conal.parameters.training import ClassifierParameters, ClassPrior, Scaling
 
 # The user's class prior: how it is read, and how it corrects inferred class probabilities.
@@ -226,9 +226,12 @@ class CrowdMethod(nn.Module):
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
         super().__init__()
-        for name in self.reads:
-            setattr(self, name, given.pop(name, getattr(ClassifierParameters, name)))
-        set_parameters(self, given)
+        chosen = {name: declared.default for name, declared in parameters_of(self).items()}
+        chosen |= {name: getattr(ClassifierParameters, name) for name in self.reads}
+        if unknown := given.keys() - chosen.keys():
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {min(unknown)!r}")
+        for name, value in (chosen | given).items():
+            setattr(self, name, value)
         check_parameters(self)
         self.problem = problem
         self.backbone = backbone

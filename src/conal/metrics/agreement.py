@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.data.scales import class_values
 from conal.errors import InputError, examples
-from conal.parameters import one_of, optional, share, whole
+from conal.parameters import either, one_of, only_none, share, whole
 
 # Agreement of annotators beyond chance: coefficients with bootstrap intervals.
 
@@ -285,7 +285,7 @@ def cohen_kappa(
     >>> [round(cohen_kappa(grades, weights=by, n_boot=0).value, 2) for by in (None, "linear", "quadratic")]
     [0.69, 0.86, 0.95]
     """
-    optional(one_of("linear", "quadratic")).check("weights", weights)
+    either(only_none(), one_of("linear", "quadratic")).check("weights", weights)
     check_bootstrap(n_boot, confidence, seed)
     crowd = Annotations.of(data)
     if crowd.n_annotators != 2:

@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from conal.errors import InputError
-from conal.parameters.constraints import comma_separated, maybe_none
-from conal.parameters.declaration import Doc, Option, Parameter, parameters, parameters_of
-from conal.parameters.names import PLATFORMS
+from conal.parameters import Doc, Option, Parameter, comma_separated, maybe_none, parameters, parameters_of
 
 PLAIN_FORMATS = ("csv", "tsv", "parquet", "arrow", "xlsx", "jsonl", "npy")
 """Formats of no particular platform: one row per annotation, or a matrix."""
+PLATFORMS = (
+    "argilla, doccano, inspect-ai, label-studio, label-studio-min, lists, mlflow, mturk, peerannot, prodigy, toloka, "
+    "wide, zooniverse"
+)
+"""Names for the help, which imports no reader; a test compares them with the registry."""
 
 
 @parameters
@@ -21,7 +24,7 @@ class GeneralOptions:
 
     format: Annotated[
         str | None,
-        Doc(f"Name of the format; detected from the content by default: {', '.join((*PLAIN_FORMATS, *PLATFORMS))}."),
+        Doc(f"Name of the format; detected from the content by default: {', '.join(PLAIN_FORMATS)}, {PLATFORMS}."),
         Option(parse=str),
     ] = None
     classes: Annotated[

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from conal.errors import InputError
-from conal.parameters.constraints import number, one_of, several_of, share, whole
-from conal.parameters.declaration import Doc, check_parameters, frozen_parameters
+from conal.parameters import Doc, check_parameters, fraction, frozen_parameters, number, several_of, share, whole
 
 CommonType = Literal["asymmetric", "symmetric"]
 GateKind = Literal["interaction", "effects"]
@@ -33,17 +32,16 @@ class CrowdSettings:
     ] = 3.0
     prolific_share: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Share of the instances that the first annotator labels in addition to those that chance gives."),
     ] = 0.0
     common_strength: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Probability of a mistake under the common confusion (off-diagonal mass of each corrupted row)."),
     ] = 0.4
     common_type: Annotated[
         CommonType,
-        one_of("asymmetric", "symmetric"),
         Doc(
             "Common confusion. asymmetric: each class is taken for one other class, chosen at random; symmetric: "
             "classes are paired at random and swapped, and a class without a partner stays uncorrupted."
@@ -51,7 +49,7 @@ class CrowdSettings:
     ] = "asymmetric"
     individual_strength: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Probability of a mistake under an annotator's own, asymmetric confusion (off-diagonal mass)."),
     ] = 0.3
     families: Annotated[
@@ -60,18 +58,15 @@ class CrowdSettings:
         Doc("Number of families of annotators, who share a part of their own confusion; with 0, there are none."),
     ] = 0
     family_share: Annotated[
-        float,
-        number(at_least=0, at_most=1),
-        Doc("Share of an annotator's own confusion that is the family's, which is asymmetric too."),
+        float, fraction(), Doc("Share of an annotator's own confusion that is the family's, which is asymmetric too.")
     ] = 0.7
     proportion: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Mean of omega, the probability that a label comes from the common confusion; with 0, none does."),
     ] = 0.5
     gate: Annotated[
         GateKind,
-        one_of("interaction", "effects"),
         Doc(
             "Where omega comes from. effects: the paper's Equation 3, with bias vectors, so that some instances are "
             "difficult for all and some annotators lean on common confusion everywhere; interaction: embeddings of "
@@ -87,13 +82,11 @@ class CrowdSettings:
         ),
     ] = 4.0
     difficulty_share: Annotated[
-        float,
-        number(at_least=0, at_most=1),
-        Doc("Share of omega's variance that is between instances, with the gate 'effects'."),
+        float, fraction(), Doc("Share of omega's variance that is between instances, with the gate 'effects'.")
     ] = 0.35
     expertise_share: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Share of omega's variance that is between annotators, with the gate 'effects'; the rest is interaction."),
     ] = 0.2
     embedding_dim: Annotated[
@@ -120,7 +113,7 @@ class CrowdSettings:
     ] = 0.2
     copied_share: Annotated[
         float,
-        number(at_least=0, at_most=1),
+        fraction(),
         Doc("Share of the labels that copyists copy, on tasks of their source; the others are their own."),
     ] = 0.9
     turn_after: Annotated[int, whole(0), Doc("Number of labels that sleepers give honestly.")] = 50
@@ -174,9 +167,7 @@ class OrdinalSettings:
     slope: Annotated[float, number(at_least=0), Doc("Standard deviation of the annotators' slopes around 1.")] = 0.15
     spread: Annotated[float, number(above=0), Doc("Median of the annotators' spreads, in levels.")] = 1.0
     variation: Annotated[float, number(at_least=0), Doc("Standard deviation of the logarithms of the spreads.")] = 0.5
-    guesses: Annotated[float, number(at_least=0, at_most=1), Doc("Share of the labels that are given at random.")] = (
-        0.02
-    )
+    guesses: Annotated[float, fraction(), Doc("Share of the labels that are given at random.")] = 0.02
     fall_off: Annotated[
         Literal["discrete", "rounded"],
         Doc("How labels fall off with distance: a normal density at the levels, or a normal variable, rounded."),

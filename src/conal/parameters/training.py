@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
-from conal.parameters.constraints import (
-    number,
-    one_of,
-    place,
-    share,
-    whole,
-    widths,
-)
-from conal.parameters.declaration import Doc, Option, parameters
-
-if TYPE_CHECKING:
-    from conal.networks.backbones import Backbone
-
+from conal.parameters import Doc, Option, number, one_of, parameters, place, share, whole, widths
 
 # How to train: what the number of tasks says where the user says nothing.
 
@@ -131,6 +119,9 @@ def is_large(epochs: int | Literal["auto"], n_tasks: int) -> bool:
 
 # Parameters of every classifier: training, network, selection and output.
 
+Backbone = str | Callable[..., Any]
+"""A name, a torch module, or what makes one."""
+
 ClassPrior = str | Mapping[Any, float] | Sequence[tuple[Any, float]]
 """"estimate" (unknown), "balanced" (equal shares), or the share of every class by its name."""
 
@@ -226,7 +217,6 @@ class ClassifierParameters(Settings):
     batch_norm: Annotated[bool, Doc("Whether the MLP uses batch normalisation.")] = False
     scaling: Annotated[
         Scaling | None,
-        one_of("auto", "robust", "global", "standard", "none"),
         Doc(
             "How features are scaled, as a part of the model: 'global' (one factor), 'standard' (per feature, of "
             "images per channel), 'robust', 'auto' or 'none' (see conal.training.scaling). None: a module or callable "
