@@ -20,7 +20,7 @@ install: $(STAMP)  ## make .venv with conal and its development tools
 $(TRAINING): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) -e ".[train]"
+	$(PIP) -e ".[images,train]"
 	touch $@
 
 $(STAMP): $(TRAINING)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -159,7 +158,7 @@ class ShowOptions(ReportOptions):
 
 def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
     """Reject what cannot be shown, before anything large is read."""
-    from conal.io.images import link_maker
+    from conal.io.images import can_draw, link_maker
     from conal.io.tables import check_readable
 
     if show.names is not None and anonymise:
@@ -168,15 +167,10 @@ def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
         check_readable(Path(show.names))
     if show.images is not None and not Path(show.images).is_dir():
         raise InputError(f"{show.images}: is no folder; pass the folder of the pictures (--images)")
-    if show.images is not None and not _reads_pictures():
+    if show.images is not None and not can_draw():
         raise InputError(missing_package("PIL", "--images"))
     if show.link is not None:
         link_maker(show.link)
-
-
-def _reads_pictures() -> bool:
-    """Whether pictures can be shown; without Pillow, those that an export names are left out."""
-    return importlib.util.find_spec("PIL") is not None
 
 
 def check_handicap(handicap: float | None, annotator_info: Path | None) -> None:
@@ -215,7 +209,7 @@ def exhibits_of(
     if folder is not None:
         folder.warn_of_ambiguous(list(tasks))
         sources.append(folder)
-    if file is not None and items.pictures and _reads_pictures():
+    if file is not None and items.pictures:
         sources.append(NamedPictures(items.pictures, real_path(file.path).parent, folder))
     if folder is not None and not any(source.of(task) for source in sources for task in tasks):
         raise InputError(f"{folder.path}: no picture is called like a task; the name of a file must be a task's id")

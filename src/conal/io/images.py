@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import json
 import math
@@ -100,6 +101,11 @@ def thumbnail_of(source: Source, most: int) -> Thumbnail:
             raise
         except PICTURE_ERRORS as error:
             raise PictureError(f"cannot be read ({type(error).__name__})") from error
+
+
+def can_draw() -> bool:
+    """Whether Pillow is installed, which makes the thumbnails."""
+    return importlib.util.find_spec("PIL") is not None
 
 
 def _opened(source: Source) -> Image.Image:

@@ -9,7 +9,7 @@ from itertools import chain, islice, zip_longest
 from typing import Any, cast
 
 from conal.errors import DataWarning, warn
-from conal.io.images import PictureError, PictureSource, Source, Thumbnail, thumbnail_of
+from conal.io.images import PictureError, PictureSource, Source, Thumbnail, can_draw, thumbnail_of
 from conal.report.evidence import quoted
 from conal.report.findings import thumbnails
 from conal.report.section import Plain, Report
@@ -58,7 +58,10 @@ class Exhibits:
 
 
 def exhibited(report: Report, exhibits: Exhibits) -> Report:
-    """A copy of a report whose rows have texts, addresses, pictures and names, where these are known."""
+    """A copy of a report whose rows have texts, addresses, pictures and names, where these are known.
+
+    Without Pillow it has no pictures.
+    """
     made = copy.deepcopy(report)
     for row in task_rows(made):
         name = str(row["task"])
@@ -71,7 +74,7 @@ def exhibited(report: Report, exhibits: Exhibits) -> Report:
     for person in people_rows(made):
         if str(person["worker"]) in exhibits.names:
             person["name"] = exhibits.names[str(person["worker"])]
-    if exhibits.pictures:
+    if exhibits.pictures and can_draw():
         _add_pictures(made, _in_turn(made), exhibits)
     return made
 
