@@ -10,7 +10,7 @@ import numpy as np
 from conal import metrics
 from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier, compute
-from conal.estimator.compute import members_of
+from conal.estimator.results import members_of
 from conal.training.batches import CrowdBatches, Instances
 from studies.fits import Fit, every_method, figures_of, fit, packed, unpacked
 from studies.runs import Options, Setting

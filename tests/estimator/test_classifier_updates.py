@@ -68,10 +68,10 @@ def test_an_update_is_near_a_refit_and_shorter(data: Any) -> None:
 def test_folds_of_known_tasks_stay_and_rows_of_annotators_move(data: Any) -> None:
     made, old, new = data
     clf = fitted(data)
-    *_, before = clf.kept_.get()
+    *_, before = clf.kept_.found
     state = {name: tensor.clone() for name, tensor in clf.model_.state_dict().items()}
     clf.update(made.x, new)
-    instances, _, after = clf.kept_.get()
+    instances, _, after = clf.kept_.found
     n = old.n_tasks
     assert torch.equal(after[0]["fold_of"][:n], before[0]["fold_of"])
     assert set(after[0]["fold_of"][n:].tolist()) <= set(range(5))

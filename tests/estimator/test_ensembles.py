@@ -11,7 +11,7 @@ import pytest
 import conal
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
-from conal.estimator import compute
+from conal.estimator import results
 from conal.methods.ensemble import Ensemble
 from conal.training.batches import CrowdBatches, Instances
 
@@ -30,12 +30,12 @@ def test_an_ensemble_is_the_mean_of_its_members(name: str, data: CrowdDataset) -
     single = conal.make(name, **FAST).fit(data.x, data.annotations)
     model = clf.model_
     assert isinstance(model, Ensemble)
-    each = [compute.class_probas(member, Instances(data.x)) for member in model.each]
+    each = [results.class_probas(member, Instances(data.x)) for member in model.each]
     np.testing.assert_allclose(each[0], single.predict_proba(data.x), atol=1e-7)  # the first is the usual fit
     assert np.abs(each[0] - each[1]).max() > 1e-3
     np.testing.assert_allclose(clf.predict_proba(data.x), np.mean(each, axis=0), atol=1e-6)
     batches = CrowdBatches(Instances(data.x), data.annotations, 32)
-    posteriors = [compute.predict_training_tasks(member, batches).posterior for member in model.each]
+    posteriors = [results.predict_training_tasks(member, batches).posterior for member in model.each]
     np.testing.assert_allclose(clf.probas_, np.mean(posteriors, axis=0), atol=1e-6)
     own = np.mean([member.confusion_matrices()[1].detach().numpy() for member in model.each], axis=0)
     np.testing.assert_allclose(clf.annotator_confusion_, own, atol=1e-6)

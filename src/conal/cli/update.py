@@ -171,10 +171,10 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
     fitted.verbose = verbose
     file = new.read()
     X = new.read_instances(fitted, file)
-    before = None if fitted.kept_ is None else fitted.kept_.annotations
+    before = None if fitted.kept_ is None else fitted.kept_.found[1]
     fitted.update(X, file.annotations, annotator_info=new.read_info(before, file), where=file.where)
     assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
-    after = fitted.kept_.annotations
+    after = fitted.kept_.found[1]
     done = enough_table(after, fitted.probas_, fitted.classes_, new.wanted.enough)
     page = render(fitted.results_.report) if with_page else None
     if new.out is not None:  # before the folder: whenever the command ends, it can be repeated

@@ -1,10 +1,14 @@
-"""The estimator: fit, predict, infer, score, save, for every method."""
+"""The estimators: fit, predict, infer, score, save; one class for every method."""
 
 from __future__ import annotations
 
+import copy
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,25 +16,29 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from conal import methods
 from conal._arrays import FloatArray
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.data.frames import kind_of_frame
-from conal.data.joining import TrainingRecord
+from conal.data.joining import TrainingRecord, training_record
 from conal.data.matching import match_names
+from conal.data.problems import check_memory
+from conal.data.true_labels import inclusion_of
 from conal.errors import InputError
-from conal.estimator import compute, inputs
-from conal.estimator.fitting import run_fit, set_fitted_state
+from conal.estimator import inputs, results
+from conal.estimator.fitting import TrainingInputs, about_annotators, fit_again, set_fitted_state, train_all
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.results import FittedResults
-from conal.estimator.update import updated
-from conal.methods import CrowdMethod
-from conal.parameters import check_parameters
+from conal.estimator.update import update
+from conal.methods import CrowdMethod, conal, conal_em, cross_conal, doctor_net, em, layers, max_mig, two_stage
+from conal.parameters import check_parameters, parameters, parameters_of
 from conal.parameters.training import ClassifierParameters
 from conal.report.exhibits import Exhibits
 from conal.reported import Reported
 from conal.text import EncodedTexts, TextFeatures
 from conal.training.batches import CrowdBatches, Instances
+from conal.training.checkpoint import Checkpoint
 from conal.training.loop import Row
 
 if TYPE_CHECKING:
@@ -54,6 +62,8 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
+NUMBERS = 60
+"""Numbers per cell of the annotators' matrices that training and its results keep at once."""
 MAX_DENSE_CELLS = 200_000_000
 """More rates than this are not computed unasked."""
 
@@ -178,23 +188,23 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
             Continue from the checkpoint, if there is one.
         """
         check_parameters(self)
-        learned = run_fit(
-            self,
-            X,
-            y,
-            validation=validation,
-            monitor=monitor or {},
-            task_ids=task_ids,
-            annotator_features=annotator_features,
-            annotator_info=annotator_info,
-            true_labels=true_labels,
-            allow_missing=allow_missing,
-            checkpoint=checkpoint,
-            resume=resume,
-        )
-        self._frame = kind_of_frame(y, X)
-        set_fitted_state(self, learned)
-        self.learned_from_ = () if learned.data.annotations.hide_below else (learned.record,)
+        inputs.refuse_labels_alone(X, y)
+        takes, self._frame = methods.get(self.method).takes, kind_of_frame(y, X)
+        crowd = inputs.as_target(y, takes)
+        check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, self.method)
+        X, self.text_features_, quoted = inputs.learn_texts(X, task_ids, self)
+        validation, monitor = inputs.further_as_numbers(self.text_features_, validation, monitor or {})
+        instances, crowd, columns = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
+        self.annotator_info_, features = about_annotators(annotator_info, annotator_features, crowd)
+        known = inputs.truth_for_training(instances, crowd, true_labels, takes)
+        data = CrowdBatches(instances, crowd, self.batch_size, known=known)
+        given = TrainingInputs(data, columns, validation, monitor, features)
+        saver = None if checkpoint is None else partial(Checkpoint, Path(checkpoint), resume=resume)
+        selection, results = train_all(self, given, saver)
+        inclusion = None if known is None else inclusion_of(crowd, true_labels)
+        refit = partial(fit_again, copy.copy(self), given)
+        set_fitted_state(self, results, data, selection, columns, quoted, inclusion=inclusion, refit=refit)
+        self.learned_from_ = () if crowd.hide_below else (training_record("fit", crowd),)
         return self
 
     def update(
@@ -229,9 +239,7 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         (80,)
         """
         check_is_fitted(self, "model_")
-        learned = updated(self, X, y, task_ids, annotator_info, where)
-        set_fitted_state(self, learned)
-        self.learned_from_ = (*self.learned_from_, learned.record)
+        update(self, X, y, task_ids, annotator_info, where)
         return self
 
     # ---------------------------------------------------------------- what a fitted classifier says
@@ -239,7 +247,7 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
     def predict_proba(self, X: Any) -> FloatArray:
         """(n, C) class probabilities from features alone; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
-        return compute.class_probas(self.model_, self._instances(X))
+        return results.class_probas(self.model_, self._instances(X))
 
     def predict(self, X: Any) -> Names:
         """(n,) the most probable class, in the user's own labels."""
@@ -253,7 +261,7 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         Uses all annotations of a task jointly. Annotators unknown to the model count by the common confusion.
         """
         check_is_fitted(self, "model_")
-        return compute.posterior(self.model_, self._batches(X, y, task_ids))
+        return results.posterior(self.model_, self._batches(X, y, task_ids))
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy for true labels; for annotations, the mean log-likelihood of a label.
@@ -268,7 +276,7 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
             features = inputs.as_features(inputs.as_numbers(self.text_features_, X))
             codes = inputs.as_codes(inputs.true_labels(y, features, "y"), self.classes_, "y")
             return float((self.predict_proba(features).argmax(1) == codes).mean())
-        return compute.log_likelihood(self.model_, self._batches(X, y, None))
+        return results.log_likelihood(self.model_, self._batches(X, y, None))
 
     @property
     def feature_names_in_(self) -> Names:
@@ -315,20 +323,20 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         if not self.model_.separates_noise:
             raise InputError(f"method {self.method!r} does not separate common from individual confusion; use 'conal'")
         if inputs.is_annotations(annotators, self.annotator_ids_):
-            return compute.pair_rates(self.model_, self._batches(X, annotators, task_ids))
+            return results.pair_rates(self.model_, self._batches(X, annotators, task_ids))
         instances = self._instances(X)
         if annotators is not None:
             codes = self._annotator_codes(as_names(annotators))
             if len(codes) != len(instances):
                 raise InputError(f"{len(codes):,} annotators for {len(instances):,} rows; pass one per row")
-            return compute.row_rates(self.model_, instances, codes)
+            return results.row_rates(self.model_, instances, codes)
         R = len(self.annotator_ids_)
         if len(instances) * R > MAX_DENSE_CELLS:
             raise InputError(
                 f"{len(instances):,} x {R:,} rates are too many at once; pass annotators=, or fewer rows of X"
             )
         everyone = (np.full(len(instances), r) for r in range(R))
-        return np.stack([compute.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
+        return np.stack([results.row_rates(self.model_, instances, codes) for codes in everyone], axis=1)
 
     @property
     def plots(self) -> TrainingPlots:
@@ -476,3 +484,131 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         pictures = (*exhibits.pictures, *results.exhibits.pictures)
         self.results_ = replace(results, exhibits=replace(exhibits, pictures=pictures))
         return self
+
+
+# An estimator for every method: the method's parameters, then those of every classifier.
+
+
+@parameters
+class CoNAL(CrowdClassifier, conal.CoNALParameters):
+    __doc__ = conal.CoNALMethod.__doc__
+    method = "conal"
+
+
+@parameters
+class CrossCoNAL(CrowdClassifier, cross_conal.CrossCoNALParameters):
+    __doc__ = cross_conal.CrossCoNALMethod.__doc__
+    method = "xconal"
+
+    lr: float = 0.005
+    input_dropout: float = 0.3
+
+
+@parameters
+class CoNALEMClassifier(CrowdClassifier, conal_em.CoNALEMParameters):
+    __doc__ = conal_em.CoNALEMMethod.__doc__
+    method = "conal-em"
+
+
+@parameters
+class AggNetClassifier(CrowdClassifier, em.SingleNetworkEMParameters):
+    __doc__ = em.AggNetMethod.__doc__
+    method = "aggnet"
+
+
+@parameters
+class CrowdLayerClassifier(CrowdClassifier, layers.AnnotatorLayersParameters):
+    __doc__ = layers.CrowdLayerMethod.__doc__
+    method = "dl-cl"
+
+
+@parameters
+class OverparameterisedCrowdLayerClassifier(CrowdClassifier, layers.OverparameterisedCrowdLayerParameters):
+    __doc__ = layers.OverparameterisedCrowdLayerMethod.__doc__
+    method = "dl-cl-over"
+
+
+@parameters
+class AnnoRegClassifier(CrowdClassifier, layers.AnnoRegParameters):
+    __doc__ = layers.AnnoRegMethod.__doc__
+    method = "anno-reg"
+
+
+@parameters
+class DoctorNetClassifier(CrowdClassifier):
+    __doc__ = doctor_net.DoctorNetMethod.__doc__
+    method = "doctor-net"
+
+
+@parameters
+class MaxMIGClassifier(CrowdClassifier, max_mig.MaxMIGParameters):
+    __doc__ = max_mig.MaxMIGMethod.__doc__
+    method = "max-mig"
+
+
+@parameters
+class MajorityVoteClassifier(CrowdClassifier, two_stage.TwoStageParameters):
+    __doc__ = two_stage.MajorityVoteMethod.__doc__
+    method = "dl-mv"
+
+
+@parameters
+class DawidSkeneClassifier(CrowdClassifier, two_stage.TwoStageParameters):
+    __doc__ = two_stage.DawidSkeneMethod.__doc__
+    method = "dl-ds"
+
+
+@parameters
+class GLADClassifier(CrowdClassifier, two_stage.TwoStageParameters):
+    __doc__ = two_stage.GLADMethod.__doc__
+    method = "dl-glad"
+
+
+@parameters
+class WorkerClusteringClassifier(CrowdClassifier, two_stage.WorkerClusteringParameters):
+    __doc__ = two_stage.WorkerClusteringMethod.__doc__
+    method = "dl-wc"
+
+
+@parameters
+class AnyAggregatorClassifier(CrowdClassifier, two_stage.AnyAggregatorParameters):
+    __doc__ = two_stage.AnyAggregatorMethod.__doc__
+    method = "two-stage"
+
+
+@parameters
+class GoldClassifier(CrowdClassifier):
+    __doc__ = two_stage.GoldMethod.__doc__
+    method = "gold"
+
+
+def make(name: str, **given: Any) -> CrowdClassifier:
+    """An estimator for the method called ``name``, by the paper's name for it.
+
+    >>> make("dl-mv", lr=0.005).get_params()["lr"]
+    0.005
+    """
+    cls = estimator_class(name)
+    known = parameters_of(cls)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        common = sorted(parameters_of(ClassifierParameters))
+        own = sorted(set(known) - set(common))
+        names = f"{', '.join(own)}; and, as every method, {', '.join(common)}" if own else ", ".join(common)
+        raise InputError(
+            f"method {name!r} has no parameter {', '.join(map(repr, unknown))}; {hint}it has {names}; "
+            "docs/api/classifiers.md says what they mean"
+        )
+    return cls(**given)
+
+
+def estimator_class(name: str) -> type[CrowdClassifier]:
+    """The estimator class of a method, which says ``method = name``."""
+    methods.get(name)  # an unknown name is an error that lists the known ones
+    if name not in CrowdClassifier.by_method:
+        raise InputError(
+            f"method {name!r} has no estimator: derive a class with method = {name!r} from CrowdClassifier"
+        )
+    return CrowdClassifier.by_method[name]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +20,16 @@ from conal.aggregation.counts import clamped, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
-from conal.data.joining import TrainingRecord, training_record
-from conal.data.problems import check_memory
-from conal.data.true_labels import inclusion_of
+from conal.data.true_labels import without_each_part
 from conal.errors import DataWarning, InputError, NetworkWarning, warn
-from conal.estimator import compute, inputs
+from conal.estimator import inputs
 from conal.estimator.kept_data import TrainingData
 from conal.estimator.results import (
     FittedResults,
+    Refits,
     drawn,
     model_section,
+    predict_training_tasks,
     warn_of_collapse,
     warn_of_contradiction,
     warn_of_prior,
@@ -41,7 +40,7 @@ from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters import parameters_of
 from conal.parameters.training import Plan, Settings, is_large, plan, planned_epochs
-from conal.report.evidence import AnnotatorPrivacy, Evidence
+from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence
 from conal.report.evidence import about_annotators as described_annotators
 from conal.report.exhibits import Exhibits
 from conal.report.findings import Findings
@@ -57,8 +56,8 @@ if TYPE_CHECKING:
 
 # The fit itself: arguments become training data, and every member of an ensemble is trained.
 
-NUMBERS = 60
-"""Numbers per cell of the annotators' matrices that training and its results keep at once."""
+Refit = Callable[[IntArray, str], list[TrainingResult]]
+"""Trains every member anew, given the (N,) true labels to use and a title."""
 
 
 class TrainingInputs(NamedTuple):
@@ -82,89 +81,13 @@ class TrainingInputs(NamedTuple):
     annotator_features: npt.ArrayLike | None = None
 
 
-class FitResult(NamedTuple):
-    """What a fit or an update has trained, and on what.
-
-    Attributes
-    ----------
-    result, selection
-        The trained method, and how its epoch was selected.
-    data, columns
-        As in :class:`TrainingInputs`.
-    quoted : mapping or None
-        Texts by task, where the instances are texts.
-    kept : TrainingData
-        What an update needs.
-    record : TrainingRecord
-        The labels, as ``learned_from_`` lists them.
-    inclusion : (N,) or None
-        Probabilities with which tasks with a true label were drawn.
-    refit : callable or None
-        Trains every member anew, given the (N,) true labels to use and a title.
-    """
-
-    result: TrainingResult
-    selection: Selection
-    data: CrowdBatches
-    columns: tuple[str, ...]
-    quoted: Mapping[Any, str] | None
-    kept: TrainingData
-    record: TrainingRecord
-    inclusion: FloatArray | None = None
-    refit: Callable[[IntArray, str], list[TrainingResult]] | None = None
-
-
-def run_fit(
-    estimator: CrowdClassifier,
-    X: Any,
-    y: Any,
-    *,
-    validation: tuple[Any, Any] | None,
-    monitor: Mapping[str, tuple[Any, Any]],
-    task_ids: Any,
-    annotator_features: npt.ArrayLike | None,
-    annotator_info: Any,
-    true_labels: Any,
-    allow_missing: bool,
-    checkpoint: str | PathLike[str] | None,
-    resume: bool,
-) -> FitResult:
-    """Train an estimator's method; see :meth:`CrowdClassifier.fit`."""
-    inputs.refuse_labels_alone(X, y)
-    takes = methods.get(estimator.method).takes
-    crowd = inputs.as_target(y, takes)
-    check_memory(crowd, NUMBERS * crowd.n_annotators * crowd.n_classes**2, estimator.method)
-    X, estimator.text_features_, quoted = inputs.learn_texts(X, task_ids, estimator)
-    validation, monitor = inputs.further_as_numbers(estimator.text_features_, validation, monitor)
-    instances, crowd, columns = inputs.aligned(X, crowd, task_ids, allow_missing=allow_missing)
-    estimator.annotator_info_, features = about_annotators(annotator_info, annotator_features, crowd)
-    known = inputs.truth_for_training(instances, crowd, true_labels, takes)
-    data = CrowdBatches(instances, crowd, estimator.batch_size, known=known)
-    given = TrainingInputs(data, columns, validation, monitor, features)
-    saver = None if checkpoint is None else partial(Checkpoint, Path(checkpoint), resume=resume)
-    selection, results = _train(estimator, given, saver)
-    return FitResult(
-        compute.merged(results),
-        selection,
-        data,
-        columns,
-        quoted,
-        TrainingData.of(data, [result.method for result in results]),
-        training_record("fit", crowd),
-        None if known is None else inclusion_of(crowd, true_labels),
-        partial(_fit_again, copy.copy(estimator), given),
-    )
-
-
-def _fit_again(
-    estimator: CrowdClassifier, given: TrainingInputs, known: IntArray, purpose: str
-) -> list[TrainingResult]:
+def fit_again(estimator: CrowdClassifier, given: TrainingInputs, known: IntArray, purpose: str) -> list[TrainingResult]:
     """The same fit with fewer true labels."""
     data = CrowdBatches(given.data.instances, given.data.annotations, estimator.batch_size, known=known)
-    return _train(estimator, given._replace(data=data, monitor={}), None, f" {purpose}")[1]
+    return train_all(estimator, given._replace(data=data, monitor={}), None, f" {purpose}")[1]
 
 
-def _train(
+def train_all(
     estimator: CrowdClassifier,
     given: TrainingInputs,
     saver: Callable[[dict[str, str]], Checkpoint] | None,
@@ -206,7 +129,7 @@ def train_members(
                 build,
                 training,
                 selection,
-                compute.settings_of_member(settings, number),
+                settings_of_member(settings, number),
                 monitors=monitors,
                 progress=progress,
                 checkpoint=None if checkpoint is None else checkpoint.of_member(number),
@@ -215,6 +138,41 @@ def train_members(
             )
         results.append(result)
     return results
+
+
+# Fits of an ensemble: a seed for each, and the combined result.
+
+SPAWN = 0xE5
+"""Keeps the members' seeds apart from those of restarts."""
+
+
+def settings_of_member(settings: Settings, number: int) -> Settings:
+    """The first member equals a fit without an ensemble; the other seeds are drawn from its seed."""
+    if number == 0:
+        return settings
+    seed = np.random.SeedSequence(settings.seed, spawn_key=(SPAWN, number)).generate_state(1)[0]
+    return replace(settings, seed=int(seed))
+
+
+def merged(results: Sequence[TrainingResult]) -> TrainingResult:
+    """One result: the averaged model, and the course of all trainings."""
+    first = results[0]
+    if len(results) == 1:
+        return first
+    method = Ensemble([result.method for result in results])
+    method.scaler = first.method.scaler
+    lost = sorted(set.intersection(*(set(result.lost_classes) for result in results)))
+    scores = [result.best_score for result in results if result.best_score is not None]
+    return TrainingResult(
+        method.eval(),
+        torch.stack([result.class_logits for result in results], 1),
+        [{"member": k + 1} | row for k, result in enumerate(results) for row in result.history],
+        first.best_epoch,
+        float(np.mean(scores)) if scores else None,
+        sum(result.restarts for result in results),
+        lost,
+        {"ensemble": len(results), "best_epochs": [result.best_epoch for result in results]},
+    )
 
 
 # Before training: how to select the epoch, how to build the method, and what identifies the run.
@@ -487,29 +445,56 @@ def _annotator_features(values: npt.ArrayLike | None, n_annotators: int) -> torc
 # What an estimator keeps of a fit or an update: the model, what it says about the tasks, and figures.
 
 
-def set_fitted_state(estimator: CrowdClassifier, learned: FitResult) -> None:
-    """Set everything that a fitted estimator has, but ``learned_from_``; warn where the labels are in doubt."""
-    result, crowd = learned.result, learned.data.annotations
-    estimator.feature_names_in_ = learned.columns
+def set_fitted_state(
+    estimator: CrowdClassifier,
+    results: Sequence[TrainingResult],
+    data: CrowdBatches,
+    selection: Selection,
+    columns: Sequence[str],
+    quoted: Mapping[Any, str] | None,
+    *,
+    inclusion: FloatArray | None = None,
+    refit: Refit | None = None,
+) -> None:
+    """Set everything that a fitted estimator has, but ``learned_from_``; warn where the labels are in doubt.
+
+    Parameters
+    ----------
+    results, selection
+        What was trained, a result for every member, and how the epoch was selected.
+    data, columns
+        As in :class:`TrainingInputs`.
+    quoted : mapping or None
+        Texts by task, where the instances are texts.
+    inclusion : (N,), optional
+        Probabilities with which tasks with a true label were drawn.
+    refit : callable, optional
+        Trains every member anew.
+    """
+    result, crowd = merged(results), data.annotations
+    estimator.feature_names_in_ = columns
     estimator.model_ = result.method
     estimator.classes_ = crowd.classes
     estimator.ordinal_ = crowd.ordinal
     estimator.annotator_ids_ = crowd.annotator_ids
     estimator.task_ids_ = crowd.task_ids
-    estimator.instance_shape_ = learned.data.instances.shape
+    estimator.instance_shape_ = data.instances.shape
     estimator.n_features_in_ = int(np.prod(estimator.instance_shape_))
     estimator.history_ = result.history
-    estimator.metrics_ = _metrics(estimator, learned)
-    _set_labels(estimator, learned)
-    estimator.kept_ = None if crowd.hide_below else learned.kept  # labels by people
+    estimator.metrics_ = _metrics(estimator, result, data, selection)
+    _set_labels(estimator, result, data, quoted, inclusion, refit)
+    trained = [member.method for member in results]
+    estimator.kept_ = None if crowd.hide_below else TrainingData.of(data, trained)  # labels by people
 
 
-def _metrics(estimator: CrowdClassifier, learned: FitResult) -> dict[str, Any]:
-    result, crowd, known = learned.result, learned.data.annotations, learned.data.known
+def _metrics(
+    estimator: CrowdClassifier, result: TrainingResult, data: CrowdBatches, selection: Selection
+) -> dict[str, Any]:
+    crowd, known = data.annotations, data.known
     n_trained_on = result.method.problem.n_tasks
     found = {
         "method": estimator.method,
-        "selection": learned.selection.name,
+        "selection": selection.name,
         "best_epoch": result.best_epoch,
         "best_score": result.best_score,
         "epochs": max((int(row["epoch"]) for row in result.history), default=0),
@@ -520,7 +505,7 @@ def _metrics(estimator: CrowdClassifier, learned: FitResult) -> dict[str, Any]:
         "n_tasks": crowd.n_tasks,
         "n_annotators": crowd.n_annotators,
         "n_annotations": crowd.n_annotations,
-        "n_tasks_labelled": len(learned.data.labelled),
+        "n_tasks_labelled": len(data.labelled),
         "n_tasks_trained_on": n_trained_on,
         "seed": int(estimator.seed),
         **result.members,
@@ -531,10 +516,17 @@ def _metrics(estimator: CrowdClassifier, learned: FitResult) -> dict[str, Any]:
     return found | {"n_true_labels": int((known != MISSING).sum()), "true_labels_sha256": truth}
 
 
-def _set_labels(estimator: CrowdClassifier, learned: FitResult) -> None:
+def _set_labels(
+    estimator: CrowdClassifier,
+    result: TrainingResult,
+    data: CrowdBatches,
+    quoted: Mapping[Any, str] | None,
+    inclusion: FloatArray | None,
+    refit: Refit | None,
+) -> None:
     """What the model says about the training tasks, and the results that are computed from it."""
-    model, crowd, known = learned.result.method, learned.data.annotations, learned.data.known
-    found = compute.predict_training_tasks(model, learned.data, learned.result.class_logits)
+    model, crowd, known = result.method, data.annotations, data.known
+    found = predict_training_tasks(model, data, result.class_logits)
     estimator.probas_ = found.posterior if known is None else clamped(found.posterior, known)
     warn_of_prior(model, estimator.probas_, crowd)
     estimator.labels_ = estimator.classes_[estimator.probas_.argmax(1)]
@@ -546,39 +538,92 @@ def _set_labels(estimator: CrowdClassifier, learned: FitResult) -> None:
         common,
         individual,
         found.omega,
-        learned.quoted,
+        quoted,
         model_section(estimator, names_hidden=crowd.hide_below > 0),
         privacy=AnnotatorPrivacy(crowd.hide_below),
         known=known,
-        inclusion=learned.inclusion,
-        unseen=None if known is None else _unseen(estimator, learned, known, found.posterior),
+        inclusion=inclusion,
+        unseen=None if known is None else _unseen(estimator, result.method, data, refit, found.posterior),
         common_meaning=model.common_meaning,
         tempered=model.tempered,
         held_out=model.training_class_proba() is not None,
         **described_annotators(estimator.annotator_info_),
     )
-    exhibits = drawn(learned.data.instances, crowd.task_ids) if learned.quoted is None else Exhibits()
+    exhibits = drawn(data.instances, crowd.task_ids) if quoted is None else Exhibits()
     estimator.results_ = FittedResults(Findings(evidence, seed=estimator.metrics_["seed"]), exhibits)
-    if not (warn_of_contradiction(evidence) or learned.result.lost_classes):
+    if not (warn_of_contradiction(evidence) or result.lost_classes):
         warn_of_collapse(estimator.method, model, crowd, estimator.probas_, known)
 
 
 def _unseen(
-    estimator: CrowdClassifier, learned: FitResult, known: IntArray, posterior: FloatArray
-) -> compute.Refits | FloatArray | None:
+    estimator: CrowdClassifier, model: CrowdMethod, data: CrowdBatches, refit: Refit | None, posterior: FloatArray
+) -> Refits | FloatArray | None:
     """(N, C) what is said of tasks with a true label without it: by refits, or by a method that can; None otherwise."""
-    method, n_tasks = methods.get(estimator.method), learned.result.method.problem.n_tasks
-    parts = compute.planned_refits(estimator.refits, method, n_tasks, int((known != MISSING).sum()))
-    parts = min(parts, len(compute.tasks_to_judge(known, learned.data.annotations)))
-    if parts and learned.refit is not None:
-        judge = partial(compute.judged_by_refits, learned.refit, learned.data, known, parts, posterior)
-        refits = compute.Refits(parts, judge)
+    has_truth = data.known != MISSING
+    judged = np.flatnonzero(has_truth & (data.annotations.labels_per_task() > 0))
+    n_true = int(np.count_nonzero(has_truth))
+    parts = planned_refits(estimator.refits, methods.get(estimator.method), model.problem.n_tasks, n_true)
+    parts = min(parts, len(judged))
+    if parts and refit is not None:
+        refits = Refits(parts, partial(judged_by_refits, refit, data, judged, parts, posterior))
         if process_number() > 1 or estimator.devices * estimator.num_nodes > 1:
             refits()  # with the other processes, which may not be there when somebody asks
         return refits
-    found = learned.result.method.unseen_posterior()
+    found = model.unseen_posterior()
     if found is None:
         return None
     unseen = posterior.copy()
     unseen[found[0].numpy()] = found[1].double().numpy()
     return unseen
+
+
+# What is said about tasks with a true label by fits that did not use it.
+
+
+USUAL_REFITS = 5
+"""A fit with four fifths of the true labels is nearly as good as one with all of them."""
+MOST_TASKS = 20_000
+"""With more labelled tasks, a few true labels hardly teach the networks anything about their neighbours."""
+
+
+def planned_refits(refits: int | Literal["auto"], method: type[CrowdMethod], n_tasks: int, n_true: int) -> int:
+    """The stated number; or, for "auto", 5 for xconal, data of moderate size and true labels that measure something.
+
+    >>> from conal.methods import get
+    >>> [planned_refits("auto", get("xconal"), n, 50) for n in (1_000, 1_000_000)]
+    [5, 0]
+    >>> planned_refits(3, get("conal"), 1_000, 50), planned_refits("auto", get("xconal"), 1_000, 5)
+    (3, 0)
+    """
+    if refits != "auto":
+        return refits
+    return USUAL_REFITS if method.judges_true_labels and n_tasks <= MOST_TASKS and n_true >= MIN_GOLD else 0
+
+
+def judged_by_refits(
+    refit: Refit, data: CrowdBatches, judged: IntArray, parts: int, posterior: FloatArray
+) -> FloatArray:
+    """(N, C) the posterior, in which a fit without each part of the true labels judges the part.
+
+    Predictions that leave out one task's true label have still learned from its neighbours, whose labels were inferred
+    by networks that knew it. On a few hundred tasks this makes labels look better than they are by some points.
+
+    Parameters
+    ----------
+    data : CrowdBatches
+        The training tasks, all their annotations and true labels.
+    judged : (n,)
+        The tasks that have both labels and a true label.
+    parts : int
+        Number of parts, at most that of the tasks. With one, a fit without any true label judges all.
+    posterior : (N, C)
+        By the fit with all true labels; it is not changed.
+    """
+    assert data.known is not None  # noqa: S101 - some are judged
+    found = posterior.copy()
+    for k, (fewer, part) in enumerate(without_each_part(data.known, judged, parts), 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit with all true labels has told them
+            result = merged(refit(fewer, f"without true labels {k}/{parts}"))
+            found[part] = predict_training_tasks(result.method, data, result.class_logits).posterior[part]
+    return found

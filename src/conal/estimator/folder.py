@@ -15,8 +15,7 @@ import torch
 
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
-from conal.estimator.classes import make
-from conal.estimator.classifier import CrowdClassifier
+from conal.estimator.classifier import CrowdClassifier, make
 from conal.estimator.fitting import build_members
 from conal.estimator.kept_data import (
     ASKED_TENSOR,

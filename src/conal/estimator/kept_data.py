@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError
-from conal.estimator.compute import members_of
+from conal.estimator.results import FittedResults, members_of
 from conal.io.model_folder import DATA, ModelFolder
 from conal.methods import CrowdMethod
 from conal.metrics.rates import Rate
@@ -44,8 +45,6 @@ Asked = tuple[Pairs, FloatArray]
 
 def asked_of(fitted: CrowdClassifier) -> Asked | None:
     """What a fitted model remembers of it; None where annotators have pseudonyms, or labels were true ones."""
-    from conal.estimator.results import FittedResults
-
     results = fitted.results_
     if not isinstance(results, FittedResults):
         return fitted.asked_
@@ -120,8 +119,6 @@ def labeling_problem_of(
 
 def _measured(fitted: CrowdClassifier) -> Rate | None:
     """The share of right labels of all tasks, where it was measured; of a loaded model, as its report has it."""
-    from conal.estimator.results import FittedResults
-
     if isinstance(fitted.results_, FittedResults):
         return measured_accuracy(fitted.results_.findings.evidence)
     plan = fitted.results_.report.get("plan")
@@ -167,12 +164,10 @@ Remembered = tuple[Instances, Annotations, list[dict[str, Tensor]]]
 
 
 class TrainingData:
-    """The data of a fit, in memory or in a model folder. They are no part of a pickle or copy."""
+    """The data of a fit, in memory or read from a model folder when somebody asks. They are no part of a pickle."""
 
-    def __init__(
-        self, found: Remembered | None = None, source: tuple[ModelFolder, CrowdClassifier] | None = None
-    ) -> None:
-        self._found, self._source = found, source
+    def __init__(self, read: Callable[[], Remembered] | None = None) -> None:
+        self._read = read
 
     @classmethod
     def of(cls, data: CrowdBatches, trained: Sequence[CrowdMethod]) -> TrainingData:
@@ -181,28 +176,22 @@ class TrainingData:
             {name: tensor.detach().cpu().clone() for name, tensor in method.working_state().items() if name in WORKING}
             for method in trained
         ]
-        return cls((data.instances, data.annotations, working))
+        return cls(lambda: (data.instances, data.annotations, working))
 
     @classmethod
     def stored(cls, folder: ModelFolder, made: CrowdClassifier) -> TrainingData | None:
-        """The data in a folder, which are read when somebody asks for them; None where it has none."""
-        return cls(source=(folder, made)) if DATA in folder.files else None
+        """The data in a folder; None where it has none."""
+        return cls(partial(_read, folder, made)) if DATA in folder.files else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainingData, ()
 
-    def get(self) -> Remembered:
+    @cached_property
+    def found(self) -> Remembered:
         """The data; an error if they are gone."""
-        if self._found is None and self._source is not None:
-            self._found = _read(*self._source)
-        if self._found is None:
+        if self._read is None:
             raise InputError(f"a copied or pickled estimator does not contain its training data; {REMEDY}")
-        return self._found
-
-    @property
-    def annotations(self) -> Annotations:
-        """The labels among them."""
-        return self.get()[1]
+        return self._read()
 
 
 class Parts:
@@ -229,7 +218,7 @@ def data_tensors(fitted: CrowdClassifier) -> dict[str, npt.NDArray[Any]]:
     """All that a folder keeps for updates."""
     if fitted.kept_ is None:
         raise InputError(f"this estimator does not have the data that it was trained on; {REMEDY}")
-    instances, crowd, working = fitted.kept_.get()
+    instances, crowd, working = fitted.kept_.found
     if crowd.abstentions is not None:
         raise InputError("abstentions cannot be kept for updates; leave out --keep-data (keep_data=True)")
     first, kind = instances.take(np.array([0])), fitted.model_.scaler.dtype

@@ -1,8 +1,8 @@
-"""Results about the training data: tables, the report, warnings, and how the model was made."""
+"""What a trained model says: predictions, tables, the report, warnings, and how the model was made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from conal._arrays import FloatArray
 from conal._system import versions
 from conal.aggregation.counts import vote_shares
 from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.errors import CollapseWarning, ContradictionWarning, InputError, PriorWarning, warn
-from conal.estimator.compute import Refits, members_of
 from conal.io.images import Drawing, Source, drawing_of
-from conal.methods import CrowdMethod
+from conal.methods import Batch, CrowdMethod
+from conal.methods.base import BatchPrediction
 from conal.methods.em import EMMethod
+from conal.methods.ensemble import Ensemble
 from conal.parameters import parameters_of
 from conal.report.evidence import Evidence, plain_names
 from conal.report.exhibits import Exhibits, exhibited
@@ -29,10 +32,130 @@ from conal.report.findings import Findings
 from conal.report.section import Plain, Report
 from conal.report.sections.contradiction import contradiction
 from conal.report.sections.model import plain_value, reproducing_command
-from conal.training.batches import Instances
+from conal.training.batches import CrowdBatches, Instances
+from conal.training.selection import predict_proba
 
 if TYPE_CHECKING:
     from conal.estimator.classifier import CrowdClassifier
+
+
+def members_of(model: CrowdMethod) -> list[CrowdMethod]:
+    """The members of an ensemble, or the model alone."""
+    return model.each if isinstance(model, Ensemble) else [model]
+
+
+# Predictions of a trained method for instances and annotations, computed in chunks.
+
+
+def class_probas(model: CrowdMethod, instances: Instances) -> FloatArray:
+    """(n, C) class probabilities from features alone."""
+    return _normalised(predict_proba(model, instances))
+
+
+def posterior(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
+    """(n, C) P(true class | features and annotations)."""
+    model.eval()
+    return _normalised(torch.cat([model.infer(batch) for batch in batches.in_order()]))
+
+
+def predict_training_tasks(
+    model: CrowdMethod, batches: CrowdBatches, class_logits: Tensor | None = None
+) -> BatchPrediction[FloatArray]:
+    """Predictions for the training tasks; ``class_logits``, if given, avoids a pass of the network.
+
+    Where the method itself inferred the labels of a task in training, that posterior is taken, and where it has
+    networks that were not trained on the task, their prediction.
+    """
+    model.eval()
+    parts = [
+        model.predict_batch(batch, None if class_logits is None else class_logits[batch.instances])
+        for batch in batches.in_order()
+    ]
+    found = _normalised(torch.cat([part.posterior for part in parts]))
+    _replace(found, model.training_posterior())
+    classifier = _normalised(torch.cat([part.class_proba for part in parts]))
+    _replace(classifier, model.training_class_proba())
+    rates = [part.omega for part in parts if part.omega is not None]
+    omega = torch.cat(rates).double().numpy() if model.separates_noise else None
+    return BatchPrediction(classifier, found, omega)
+
+
+def _replace(found: FloatArray, own: Tensor | None) -> None:
+    """Put in the method's own probabilities of the training tasks, for tasks that have any."""
+    if own is not None:
+        better = _normalised(own.cpu())
+        trained = np.isfinite(better).all(1)
+        found[trained] = better[trained]
+
+
+def log_likelihood(model: CrowdMethod, batches: CrowdBatches) -> float:
+    """Mean log P(label | features) of the annotations."""
+    if not len(batches.labelled):
+        raise InputError("there are no annotations to score")
+    model.eval()
+    return float(torch.cat([model.score_annotations(batch) for batch in batches.labelled_in_order()]).double().mean())
+
+
+def pair_rates(model: CrowdMethod, batches: CrowdBatches) -> FloatArray:
+    """(n_annotations,) omega of every annotation, in their order."""
+    model.eval()
+    rates = [model.common_noise_rate(batch) for batch in batches.labelled_in_order()]
+    return torch.cat([torch.empty(0), *rates]).double().numpy()
+
+
+def row_rates(model: CrowdMethod, instances: Instances, annotators: npt.NDArray[np.int64]) -> FloatArray:
+    """(n,) omega of (instance k, annotator k), by the model's annotator codes; -1 is unknown."""
+    model.eval()
+    codes = torch.from_numpy(annotators)
+    rates, start = [], 0
+    for x in instances.chunks():
+        rows = torch.arange(len(x))
+        batch = Batch(x, rows + start, rows, codes[start : start + len(x)], torch.zeros_like(rows))
+        rates.append(model.common_noise_rate(batch))
+        start += len(x)
+    return torch.cat(rates).double().numpy()
+
+
+def _normalised(probas: Tensor) -> FloatArray:
+    """In double precision rows sum to one, as scikit-learn's metrics expect."""
+    values = probas.double().numpy()
+    return np.asarray(values / values.sum(1, keepdims=True))
+
+
+class Refits:
+    """Fits without a part of the true labels, which take long and run when somebody asks what they say.
+
+    Parameters
+    ----------
+    count : int
+        Number of fits.
+    judge : callable
+        Makes them, and gives the (N, C) posterior of all tasks: by these fits where there is a true label.
+    """
+
+    def __init__(self, count: int, judge: Callable[[], FloatArray]) -> None:
+        self.count = count
+        self._judge: Callable[[], FloatArray] | None = judge
+        self._found: FloatArray | None = None
+
+    @property
+    def are_due(self) -> bool:
+        """Whether nobody has asked yet."""
+        return self._found is None
+
+    def __call__(self) -> FloatArray:
+        """What they say."""
+        if self._judge is not None:
+            self._found, self._judge = self._judge(), None
+        assert self._found is not None  # noqa: S101 - there are fits to make, or they were made
+        return self._found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle cannot contain what makes the fits, so that they are made now."""
+        return {"count": self.count, "_judge": None, "_found": self()}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Refits:
+        return self
 
 
 # What the report of a fitted estimator shows of the tasks: features that are pictures are drawn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -16,10 +16,9 @@ from conal.data.encoding import MISSING, Names, as_names, as_text, decode_positi
 from conal.data.joining import RowIndex, append_labels, training_record
 from conal.data.matching import differ_in_type, refuse_lookalikes, unmatched
 from conal.errors import InputError, examples
-from conal.estimator import compute, fitting, inputs
-from conal.estimator.fitting import FitResult
-from conal.estimator.kept_data import REMEDY, Parts, TrainingData
-from conal.estimator.results import FittedResults
+from conal.estimator import fitting, inputs
+from conal.estimator.kept_data import REMEDY, Parts
+from conal.estimator.results import FittedResults, members_of
 from conal.io import FeatureTable
 from conal.io.features import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
@@ -39,37 +38,27 @@ SHARE = 5
 """An update has one of so many epochs, and E-steps, of a fit."""
 FEWEST_EPOCHS = 4
 SPAWN = 0x0D
-"""Keeps the seeds of updates apart from those of restarts and compute."""
+"""Keeps the seeds of updates apart from those of restarts and ensembles."""
 
 
-class NewInstances(NamedTuple):
-    """Instances of new tasks, in their order, and their texts by name."""
-
-    instances: Instances | None
-    texts: Mapping[Any, str] | None
-
-
-def updated(
-    fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str = "new labels"
-) -> FitResult:
+def update(fitted: CrowdClassifier, X: Any, y: Any, task_ids: Any, annotator_info: Any, where: str) -> None:
     """Train a fitted classifier on with new labels; see :meth:`CrowdClassifier.update`."""
     if fitted.kept_ is None:
         raise InputError(f"this model was saved without its training data, which an update needs; {REMEDY}")
     _refuse_unsupported(fitted)
-    instances, annotations, working = fitted.kept_.get()
+    instances, annotations, working = fitted.kept_.found
     new = Annotations.of(y, where=where)
     crowd, _ = append_labels(annotations, new, where=where)
-    found = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(annotations) :], where)
-    if found.instances is not None:
-        instances = _chained(instances, found.instances)
+    more, texts = _new_instances(fitted, X, task_ids, new, crowd.task_ids[len(annotations) :], where)
+    if more is not None:
+        instances = _chained(instances, more)
     about = fitted.annotator_info_ if annotator_info is None else annotator_info
     fitted.annotator_info_, _ = fitting.about_annotators(about, None, crowd)
     data = CrowdBatches(instances, crowd, fitted.batch_size)
     results = _train(fitted, data, working)
-    remembered = TrainingData.of(data, [result.method for result in results])
-    names, quoted = _feature_names(fitted), _quoted(fitted, found.texts)
-    record = training_record("update", new)
-    return FitResult(compute.merged(results), LastEpoch(), data, names, quoted, remembered, record)
+    columns, quoted = _feature_names(fitted), _quoted(fitted, texts)
+    fitting.set_fitted_state(fitted, results, data, LastEpoch(), columns, quoted)
+    fitted.learned_from_ = (*fitted.learned_from_, training_record("update", new))
 
 
 def _feature_names(fitted: CrowdClassifier) -> tuple[str, ...]:
@@ -89,7 +78,7 @@ def _refuse_unsupported(fitted: CrowdClassifier) -> None:
 def _train(fitted: CrowdClassifier, data: CrowdBatches, working: list[dict[str, Tensor]]) -> list[TrainingResult]:
     """A short training of every member, from where it was."""
     _keep_folds(fitted, len(data.labelled))
-    short, before = _shortened(fitted, len(data.labelled)), compute.members_of(fitted.model_)
+    short, before = _shortened(fitted, len(data.labelled)), members_of(fitted.model_)
     builders = [fitting.make_builder(short, data, scaler=copy.deepcopy(old.scaler)) for old in before]
     tensors = ({name: each.detach().clone() for name, each in old.state_dict().items()} for old in before)
     warm = [WarmStart(*pair) for pair in zip(tensors, working, strict=True)]
@@ -98,7 +87,7 @@ def _train(fitted: CrowdClassifier, data: CrowdBatches, working: list[dict[str, 
 
 def _keep_folds(fitted: CrowdClassifier, n_tasks: int) -> None:
     """There are as many networks as before, also where so many tasks would be fitted with fewer."""
-    trained = compute.members_of(fitted.model_)[0]
+    trained = members_of(fitted.model_)[0]
     if isinstance(trained, CrossCoNALMethod) and trained.n_folds != planned_folds(trained.folds, n_tasks):
         fitted.set_params(folds=trained.n_folds)
 
@@ -120,10 +109,10 @@ def _shortened(fitted: CrowdClassifier, n_tasks: int) -> CrowdClassifier:
 
 def _new_instances(
     fitted: CrowdClassifier, X: Any, task_ids: Any, new: Annotations, wanted: Names, where: str
-) -> NewInstances:
-    """Features of the tasks that are new, in the order of their codes."""
+) -> tuple[Instances | None, Mapping[Any, str] | None]:
+    """Instances of the tasks that are new, in the order of their codes, and their texts by name."""
     if not len(wanted):
-        return NewInstances(None, None)
+        return None, None
     if X is None:
         raise InputError(
             f"{where}: {len(wanted):,} tasks are new ({examples(wanted)}); pass their features or texts (--features, "
@@ -153,7 +142,7 @@ def _new_instances(
     instances = Instances(values, rows)
     if instances.shape != fitted.instance_shape_:
         raise InputError(f"instances have shape {instances.shape}, the model was trained on {fitted.instance_shape_}")
-    return NewInstances(instances, quoted)
+    return instances, quoted
 
 
 def _texts_by_name(X: Any, task_ids: Any) -> dict[Any, str]:
