@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import accuracy_score
 
 from conal import methods, metrics, theory
 from conal._arrays import BoolArray
@@ -74,9 +75,9 @@ def _validation(data: CrowdDataset, protocol: str) -> tuple[Any, Any] | None:
 def figures_of(found: Fit) -> Row:
     """Accuracy on test data and of the cleaned training labels, how the epoch was chosen, and the time of the fit."""
     clf, data, seconds = found
-    row: Row = {"test_accuracy": None, "label_accuracy": metrics.accuracy(data.classes[data.y_true], clf.labels_)}
+    row: Row = {"test_accuracy": None, "label_accuracy": accuracy_score(data.classes[data.y_true], clf.labels_)}
     if data.test is not None:
-        row["test_accuracy"] = metrics.accuracy(data.classes[data.test.y], clf.predict(data.test.x))
+        row["test_accuracy"] = accuracy_score(data.classes[data.test.y], clf.predict(data.test.x))
     kept = {name: clf.metrics_[name] for name in ("selection", "best_epoch", "best_score")}
     return row | kept | {"seconds": seconds}
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import xlogy
+from sklearn.metrics import mean_absolute_error
 
 from conal import Annotations
 from conal.aggregation import DawidSkene, Ordinal, ordinal
 from conal.aggregation.ordinal import DEVIATIONS, GUESSES, fall_off
 from conal.datasets import ordinal_crowd
 from conal.errors import ConvergenceWarning, InputError
-from conal.metrics import mean_absolute_error
 
 LEVELS = np.arange(5.0)
 

@@ -1,4 +1,4 @@
-"""Metrics of predictions, probabilities, confusion matrices and crowds."""
+"""Metrics of probabilities, confusion matrices and crowds; those of predicted labels are scikit-learn's."""
 
 from conal.metrics.agreement import (
     Agreement,
@@ -10,38 +10,31 @@ from conal.metrics.agreement import (
     pairwise_agreement,
 )
 from conal.metrics.classification import (
-    ConfusionCounts,
-    accuracy,
     annotation_nll,
+    annotator_recovery_errors,
     brier_score,
     calibration_error,
-    confusion_counts,
-    macro_f1,
-    mean_absolute_error,
+    confusion_recovery_error,
 )
 from conal.metrics.rates import GoldRates, Rate, gold_rate, gold_rates
-from conal.metrics.recovery import annotator_recovery_errors, confusion_recovery_error
 from conal.metrics.replacement import Replacement, replacement_test
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, Estimate, co_direction, effective_number
 
 __all__ = [
     "Agreement",
     "CoDirection",
-    "ConfusionCounts",
     "EffectiveNumber",
     "Estimate",
     "GoldRates",
     "PairwiseAgreement",
     "Rate",
     "Replacement",
-    "accuracy",
     "annotation_nll",
     "annotator_recovery_errors",
     "brier_score",
     "calibration_error",
     "co_direction",
     "cohen_kappa",
-    "confusion_counts",
     "confusion_recovery_error",
     "effective_number",
     "fleiss_kappa",
@@ -49,8 +42,6 @@ __all__ = [
     "gold_rates",
     "gwet_ac1",
     "krippendorff_alpha",
-    "macro_f1",
-    "mean_absolute_error",
     "pairwise_agreement",
     "replacement_test",
 ]

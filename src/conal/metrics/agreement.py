@@ -1,19 +1,21 @@
-"""Agreement of annotators beyond chance, of all and of every pair, with bootstrap intervals."""
+"""Agreement of annotators, beyond chance of all with bootstrap intervals, and of every pair."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.special import ndtri
 
 from conal._arrays import FloatArray, IntArray, row_slices
 from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.data.scales import class_values
 from conal.errors import InputError, examples
+from conal.metrics.rates import wilson_interval
 from conal.parameters import either, one_of, only_none, share, whole
 
 # Agreement of annotators beyond chance: coefficients with bootstrap intervals.
@@ -99,7 +101,7 @@ def krippendorff_alpha(
     [0.72, 0.95]
     """
     one_of("nominal", "ordinal", "interval").check("level", level)
-    check_bootstrap(n_boot, confidence, seed)
+    _check_bootstrap(n_boot, confidence, seed)
     crowd = Annotations.of(data)
     counts, sizes = _pairable_counts(crowd)
     if level == "nominal":
@@ -178,17 +180,11 @@ def gwet_ac1(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: i
     >>> round(gwet_ac1([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.5294
     """
-    check_bootstrap(n_boot, confidence, seed)
-    counts, sizes = _pairable_counts(Annotations.of(data))
-    N, C = counts.shape
-    units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), _label_shares(counts, sizes))
 
-    def ac1(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
-        p = shares / N
-        by_chance = (p * (1 - p)).sum(-1) / max(C - 1, 1)
-        return _one_minus_ratio(disagreement / N, 1 - by_chance)
+    def ac1(p: FloatArray) -> FloatArray:
+        return np.asarray(1 - (p * (1 - p)).sum(-1) / max(p.shape[-1] - 1, 1))
 
-    return _with_interval(units, ac1, n_boot, confidence, seed)
+    return _of_tasks(data, ac1, n_boot, confidence, seed)
 
 
 def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> Agreement:
@@ -223,15 +219,26 @@ def fleiss_kappa(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, see
     >>> round(fleiss_kappa([[0, 0], [1, 1], [0, 1], [1, 1]], n_boot=0).value, 4)
     0.4667
     """
-    check_bootstrap(n_boot, confidence, seed)
+
+    def kappa(p: FloatArray) -> FloatArray:
+        return np.asarray((p * (1 - p)).sum(-1))
+
+    return _of_tasks(data, kappa, n_boot, confidence, seed)
+
+
+def _of_tasks(
+    data: Any, expected: Callable[[FloatArray], FloatArray], n_boot: int, confidence: float, seed: int
+) -> Agreement:
+    """1 minus the mean share of pairs of a task that differ, over what is expected by mean shares of classes (B, C)."""
+    _check_bootstrap(n_boot, confidence, seed)
     counts, sizes = _pairable_counts(Annotations.of(data))
     N = len(sizes)
     units = Units(_differing_pairs(counts, sizes) / (sizes * (sizes - 1)), _label_shares(counts, sizes))
 
-    def kappa(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
-        return _one_minus_ratio(N * disagreement, (shares * (N - shares)).sum(-1))
+    def coefficient(disagreement: FloatArray, shares: FloatArray) -> FloatArray:
+        return _one_minus_ratio(disagreement / N, expected(shares / N))
 
-    return _with_interval(units, kappa, n_boot, confidence, seed)
+    return _with_interval(units, coefficient, n_boot, confidence, seed)
 
 
 def cohen_kappa(
@@ -286,7 +293,7 @@ def cohen_kappa(
     [0.69, 0.86, 0.95]
     """
     either(only_none(), one_of("linear", "quadratic")).check("weights", weights)
-    check_bootstrap(n_boot, confidence, seed)
+    _check_bootstrap(n_boot, confidence, seed)
     crowd = Annotations.of(data)
     if crowd.n_annotators != 2:
         raise InputError(
@@ -359,10 +366,11 @@ def _with_interval(units: Units, coefficient: Coefficient, n_boot: int, confiden
     value = float(_evaluate(units, coefficient, np.ones((1, units.disagreement.shape[0])))[0])
     if not n_boot:
         return Agreement(value, None, None)
-    width = max(units.shares.shape[1], *units.disagreement.shape[1:], 1)
-    replicates = np.concatenate(
-        [_evaluate(units, coefficient, w) for w in resampled(units.disagreement.shape[0], n_boot, seed, width)]
-    )
+    U, width = units.shares.shape[0], max([units.shares.shape[1], *units.disagreement.shape[1:]])
+    rng, replicates = np.random.default_rng(seed), np.empty(n_boot)
+    for part in row_slices(n_boot, max(U, width), CHUNK_CELLS):
+        drawn = [np.bincount(rng.integers(U, size=U), minlength=U) for _ in range(part.start, part.stop)]
+        replicates[part] = _evaluate(units, coefficient, np.array(drawn, dtype=np.float64))
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Agreement(value, float(low), float(high))
 
@@ -372,27 +380,14 @@ def _evaluate(units: Units, coefficient: Coefficient, weights: FloatArray) -> Fl
     return coefficient(np.asarray(weights @ units.disagreement), np.asarray(weights @ units.shares))
 
 
-def resampled(U: int, n_boot: int, seed: int, width: int = 1) -> Iterator[FloatArray]:
-    """(B, U) how often each of U tasks was drawn, for a few replicates at a time, of which ``width`` sums are made."""
-    rng = np.random.default_rng(seed)
-    for replicates in row_slices(n_boot, max(U, width), CHUNK_CELLS):
-        weights = np.empty((replicates.stop - replicates.start, U))
-        for row in weights:
-            row[:] = np.bincount(rng.integers(U, size=U), minlength=U)
-        yield weights
-
-
-def check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
+def _check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
     """Refuse options of the bootstrap that cannot be meant."""
     whole(0).check("n_boot", n_boot)
     share().check("confidence", confidence)
     whole(0).check("seed", seed)
 
 
-# Agreement of every pair of annotators, with bootstrap intervals.
-
-REPLICATE_CELLS = 2**22
-"""Replicates times pairs that are held at once, 32 MB."""
+# Agreement of every pair of annotators.
 
 
 class PairwiseAgreement(NamedTuple):
@@ -406,18 +401,18 @@ class PairwiseAgreement(NamedTuple):
         Share of the common tasks that got the same label; NaN without common tasks, and 1 on the diagonal.
     n_common : (R, R)
         Number of common tasks.
-    low, high : (R, R) or None
-        Ends of the bootstrap interval.
+    low, high : (R, R)
+        Ends of Wilson's interval, as if the common tasks were random ones.
     """
 
     annotators: Names
     value: FloatArray
-    n_common: npt.NDArray[np.int64]
-    low: FloatArray | None
-    high: FloatArray | None
+    n_common: IntArray
+    low: FloatArray
+    high: FloatArray
 
 
-def pairwise_agreement(data: Any, *, n_boot: int = 1000, confidence: float = 0.95, seed: int = 0) -> PairwiseAgreement:
+def pairwise_agreement(data: Any, *, confidence: float = 0.95) -> PairwiseAgreement:
     r"""How often each pair of annotators gives a common task the same label.
 
     .. math:: A_{rs} = \frac{\sum_i [y_i^r = y_i^s]}{n_{rs}}, \qquad n_{rs} = \text{number of common tasks}
@@ -428,75 +423,33 @@ def pairwise_agreement(data: Any, *, n_boot: int = 1000, confidence: float = 0.9
     Parameters
     ----------
     data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
-    n_boot : int
-        Bootstrap replicates for the percentile intervals; 0 for none. Tasks are drawn with replacement; replicates
-        without a common task of a pair do not count for the pair.
-    confidence, seed
-        As for :func:`krippendorff_alpha`.
+    confidence : float
+        Of the intervals.
 
     Examples
     --------
-    >>> found = pairwise_agreement([[0, 0, 1], [1, 1, -1], [0, 1, -1], [1, 1, 1]], n_boot=0)
+    >>> found = pairwise_agreement([[0, 0, 1], [1, 1, -1], [0, 1, -1], [1, 1, 1]])
     >>> found.value.round(2).tolist()
     [[1.0, 0.75, 0.5], [0.75, 1.0, 0.5], [0.5, 0.5, 1.0]]
     """
-    check_bootstrap(n_boot, confidence, seed)
+    share().check("confidence", confidence)
     crowd = Annotations.of(data)
-    common, same, rows, columns = _pairs_of_labels(crowd)
-    R = crowd.n_annotators
-    n_common = _symmetric(common.sum(0), rows, columns, R, 0).astype(np.int64)
-    np.fill_diagonal(n_common, crowd.labels_per_annotator())
-    value = _symmetric(same.sum(0) / common.sum(0), rows, columns, R, np.nan)
-    if not n_boot:
-        return PairwiseAgreement(crowd.annotator_ids, value, n_common, None, None)
-    ends = np.empty((2, len(rows)))
-    levels = [(1 - confidence) / 2, (1 + confidence) / 2]
-    for part in row_slices(len(rows), n_boot, REPLICATE_CELLS):
-        ends[:, part] = np.nanquantile(_replicates(common[:, part], same[:, part], n_boot, seed), levels, axis=0)
-    low, high = (_symmetric(end, rows, columns, R, np.nan) for end in ends)
+    n_common = common_tasks(crowd)
+    same = _common_rows(crowd, crowd.tasks.astype(np.int64) * crowd.n_classes + crowd.labels)
+    value = np.where(n_common > 0, same / np.maximum(n_common, 1), np.nan)
+    low, high = wilson_interval(value, np.maximum(n_common, 1), float(ndtri((1 + confidence) / 2)))
+    for matrix in (value, low, high):
+        np.fill_diagonal(matrix, 1.0)
     return PairwiseAgreement(crowd.annotator_ids, value, n_common, low, high)
 
 
-def pairs_within_tasks(tasks: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Positions of every two labels of one task, by the sorted tasks of labels.
-
-    >>> [some.tolist() for some in pairs_within_tasks(np.array([0, 0, 0, 2, 3, 3]))]
-    [[0, 1, 4, 0], [1, 2, 5, 2]]
-    """
-    _, starts, sizes = np.unique(tasks, return_index=True, return_counts=True)
-    ends = np.repeat(starts + sizes, sizes)
-    place = np.arange(len(tasks))
-    found = [np.flatnonzero(place + ahead < ends) for ahead in range(1, int(sizes.max(initial=1)))]
-    first = np.concatenate([np.empty(0, dtype=np.int64), *found])
-    return first, first + np.repeat(np.arange(1, len(found) + 1), [len(each) for each in found])
+def common_tasks(crowd: Annotations) -> IntArray:
+    """(R, R) number of tasks that two annotators both labelled; of one annotator, the number of labels."""
+    return _common_rows(crowd, crowd.tasks)
 
 
-def _pairs_of_labels(crowd: Annotations) -> tuple[Any, Any, IntArray, IntArray]:
-    """(U, pairs) sparse: which pairs share a task, and which agree on it; and both annotators of every pair."""
-    R = crowd.n_annotators
-    first, second = pairs_within_tasks(crowd.tasks)
-    found, pair = np.unique(
-        crowd.annotators[first].astype(np.int64) * R + crowd.annotators[second], return_inverse=True
-    )
-    kept, unit = np.unique(crowd.tasks[first], return_inverse=True)
-    shape, agreed = (len(kept), len(found)), (crowd.labels[first] == crowd.labels[second]).astype(np.float64)
-    common, same = (sparse.csc_array((each, (unit, pair)), shape=shape) for each in (np.ones(len(first)), agreed))
-    return common, same, found // R, found % R
-
-
-def _replicates(common: Any, same: Any, n_boot: int, seed: int) -> FloatArray:
-    """(n_boot, pairs) agreement under tasks drawn with replacement; NaN where no common task was drawn."""
-    parts = []
-    for weights in resampled(common.shape[0], n_boot, seed):
-        drawn, agreed = np.asarray(weights @ common), np.asarray(weights @ same)
-        parts.append(np.where(drawn > 0, agreed / np.where(drawn > 0, drawn, 1.0), np.nan))
-    return np.concatenate(parts)
-
-
-def _symmetric(
-    values: FloatArray, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], R: int, empty: float
-) -> FloatArray:
-    matrix = np.full((R, R), empty, dtype=np.float64)
-    matrix[rows, columns] = matrix[columns, rows] = values
-    np.fill_diagonal(matrix, 1.0)
-    return matrix
+def _common_rows(crowd: Annotations, rows: npt.NDArray[Any]) -> IntArray:
+    """(R, R) in how many rows two annotators both have a label; ``rows`` (P,) is where each label is."""
+    ones, n_rows = np.ones(crowd.n_annotations, dtype=np.int64), int(rows.max(initial=-1)) + 1
+    there = sparse.csc_array((ones, (rows, crowd.annotators)), shape=(n_rows, crowd.n_annotators))
+    return np.asarray((there.T @ there).toarray())

@@ -1,9 +1,9 @@
-"""Predictions, probabilities and likelihoods against true labels; checks of their inputs."""
+"""Probabilities, likelihoods and confusion matrices against what is known; checks of their inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_positi
 from conal.errors import InputError, examples
 from conal.parameters import one_of, whole
 
-# Read and check the inputs of metrics: labels, probabilities and confusion matrices.
+# The inputs of metrics: labels, probabilities and confusion matrices.
 
 Codes = npt.NDArray[np.int64]
 Classes = Sequence[Any] | Names
@@ -24,66 +24,36 @@ TOLERANCE = 1e-3
 """How far a row may be from a sum of 1: single precision and rounded files pass, counts and percentages do not."""
 
 
-class LabelPairs(NamedTuple):
-    """True and predicted labels as codes into one list of classes."""
-
-    true: Codes
-    predicted: Codes
-    classes: Names
-
-
-# ---------------------------------------------------------------- labels
-
-
-def label_pairs(y_true: object, y_pred: object, classes: Classes | None) -> LabelPairs:
-    """Two equally long sequences of labels, matched by position; the classes are all that occur, or those given."""
-    true, predicted = _read_labels(y_true, "y_true"), _read_labels(y_pred, "y_pred")
-    (true_codes, true_names), (predicted_codes, predicted_names) = true, predicted
-    if len(true_codes) != len(predicted_codes):
-        raise InputError(
-            f"y_true has {len(true_codes):,} labels and y_pred {len(predicted_codes):,}; pass one of each per instance"
-        )
-    _refuse_text_against_numbers(true_names, predicted_names)
-    # True and 1 are equal, as in scikit-learn's metrics; each sequence alone has been read already.
-    found = list(dict.fromkeys([*true_names.tolist(), *predicted_names.tolist()]))
-    names = encode(found)[1] if classes is None else _distinct(classes)
-    return LabelPairs(_positions(true, names, "y_true"), _positions(predicted, names, "y_pred"), names)
-
-
 def label_codes(y_true: object, classes: Classes | None, n_classes: int) -> Codes:
     """True labels as columns of a probability matrix: they are codes already, unless ``classes`` names the columns."""
-    true, found = _read_labels(y_true, "y_true")
-    if classes is not None:
-        names = _distinct(classes)
-        if len(names) != n_classes:
-            raise InputError(f"classes: {len(names)} names for {n_classes} columns of probas; name each column once")
-        return _positions((true, found), names, "y_true")
-    if found.dtype.kind not in "iu":
+    codes, found = _read_labels(y_true)
+    if classes is None and found.dtype.kind not in "iu":
         raise InputError(
             f"y_true: contains {examples(found)}, which are not positions of columns; "
             "name the columns of probas with classes="
         )
-    outside = found[(found < 0) | (found >= n_classes)]
-    if len(outside):
+    names = np.arange(n_classes) if classes is None else as_names(classes)
+    if len(names) != n_classes or len(set(names.tolist())) < n_classes:
+        raise InputError(f"classes: expected {n_classes} distinct names, one for each column of probas, got {names}")
+    column = decode_position(names, found)
+    unknown = column == MISSING
+    if unknown.any():
         raise InputError(
-            f"y_true: {examples(outside)} not in range({n_classes}), the columns of probas; "
-            "name the columns with classes= if these are labels"
+            f"y_true: {examples(found[unknown])} not among the {n_classes} columns of probas, the first at position "
+            f"{int(np.flatnonzero(unknown[codes])[0])}; correct the labels, or name the columns with classes="
         )
-    codes: Codes = found[true].astype(np.int64)
-    return codes
+    return column[codes]
 
 
-def _read_labels(values: object, name: str) -> Encoded:
+def _read_labels(values: object) -> Encoded:
     try:
         codes, names = encode(_column(values))
     except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    if not len(codes):
-        raise InputError(f"{name}: contains no labels; pass one label per instance")
+        raise InputError(f"y_true: {error}") from error
     missing = np.flatnonzero(codes == MISSING)
     if len(missing):
         raise InputError(
-            f"{name}: {len(missing):,} labels are missing (None or NaN), the first at position {missing[0]}; "
+            f"y_true: {len(missing):,} labels are missing (None or NaN), the first at position {missing[0]}; "
             "leave these instances out"
         )
     return codes, names
@@ -100,40 +70,6 @@ def _column(values: Any) -> Any:
     if array.ndim != 1:
         raise InputError(f"expected one label per instance, got shape {array.shape}; for probabilities, take argmax(1)")
     return array
-
-
-def _positions(encoded: Encoded, classes: Names, name: str) -> Codes:
-    found, names = encoded
-    position = decode_position(classes, names)
-    unknown = position == MISSING
-    if unknown.any():
-        first = int(np.flatnonzero(unknown[found])[0])
-        raise InputError(
-            f"{name}: {examples(names[unknown])} not among the {len(classes)} classes, the first at position "
-            f"{first}; correct the labels or add them to classes"
-        )
-    codes: Codes = position[found]
-    return codes
-
-
-def _distinct(classes: Classes) -> Names:
-    names = as_names(classes)
-    if not len(names) or len(set(names.tolist())) < len(names):
-        raise InputError(f"classes: expected distinct names, got {names.tolist()}; name each class once")
-    return names
-
-
-def _refuse_text_against_numbers(true: Names, predicted: Names) -> None:
-    """Reject 0 against '0', which would count every prediction as wrong."""
-    text = [{isinstance(name, str) for name in names.tolist()} for names in (true, predicted)]
-    if text in ([{True}, {False}], [{False}, {True}]):
-        raise InputError(
-            f"y_true contains {examples(true)} and y_pred {examples(predicted)}: text against numbers; "
-            "use the same names in both"
-        )
-
-
-# ---------------------------------------------------------------- numbers
 
 
 def probabilities(values: object, name: str) -> FloatArray:
@@ -361,110 +297,71 @@ def _inner_edges(confidence: FloatArray, n_bins: int, strategy: str) -> FloatArr
     return levels if strategy == "uniform" else np.quantile(confidence, levels)
 
 
-# Predicted labels against true ones.
+# Estimated confusion matrices against known ones, known from a simulation or from true labels.
 
 
-class ConfusionCounts(NamedTuple):
-    """``counts[c, l]`` = how many instances of class ``classes[c]`` were predicted as ``classes[l]``."""
-
-    counts: npt.NDArray[np.int64]
-    classes: Names
-
-
-def accuracy(y_true: object, y_pred: object) -> float:
-    r"""Share of instances whose label is predicted: :math:`\frac1N \sum_i [\hat z_i = z_i]`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of labels
-        Text, numbers, any hashable names, as list, array or Series; matched by position. Missing labels are an error,
-        and so are numbers on one side and text on the other.
-
-    Examples
-    --------
-    >>> accuracy(["cat", "dog", "dog"], ["cat", "dog", "cat"])
-    0.6666666666666666
-    """
-    from sklearn.metrics import accuracy_score  # slow to import
-
-    pairs = label_pairs(y_true, y_pred, None)
-    return float(accuracy_score(pairs.true, pairs.predicted))
-
-
-def macro_f1(y_true: object, y_pred: object, classes: Classes | None = None) -> float:
-    r"""Mean over classes of F1, the harmonic mean of precision and recall, with equal weight for rare classes.
+def confusion_recovery_error(true: object, estimated: object, weights: object = None) -> float:
+    r"""Mean absolute error over the entries of confusion matrices, between 0 and 2 / C.
 
     .. math::
-        F_1(c) = \frac{2\, \mathrm{TP}_c}{n_c + \hat n_c}, \qquad
-        n_c = \sum_i [z_i = c], \quad \hat n_c = \sum_i [\hat z_i = c]
+        \sum_r \frac{w_r}{\sum_{r'} w_{r'}} \, \frac{1}{C^2} \sum_{c, l} | \hat\pi^r_{cl} - \pi^r_{cl} |
 
     Parameters
     ----------
-    y_true, y_pred : sequences of labels
-        As for :func:`accuracy`.
-    classes : sequence, optional
-        The mean runs over these, and a label outside them is an error. Without it the mean runs over the classes that
-        occur among true or predicted labels, as in scikit-learn. A class that does not occur at all counts only if
-        it is named here, and then its F1 is 0.
+    true, estimated : (C, C) or (R, C, C)
+        True class before observed class; rows must sum to 1 within 0.001.
+    weights : (R,), optional
+        How much each annotator counts; without it all count alike. With ``annotations.labels_per_annotator()``
+        annotators are weighted by their number of labels; annotators without labels do not count.
 
     Examples
     --------
-    >>> macro_f1([0, 0, 1, 1], [0, 0, 1, 0])
-    0.7333333333333334
+    >>> confusion_recovery_error([[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]])
+    0.25
     """
-    from sklearn.metrics import f1_score
-
-    pairs = label_pairs(y_true, y_pred, classes)
-    codes = np.arange(len(pairs.classes))
-    return float(f1_score(pairs.true, pairs.predicted, labels=codes, average="macro", zero_division=0))
+    errors = _mean_entry_errors(true, estimated)
+    return float(np.average(errors, weights=None if weights is None else _check_weights(weights, errors.shape)))
 
 
-def confusion_counts(y_true: object, y_pred: object, classes: Classes | None = None) -> ConfusionCounts:
-    r"""How often each class was predicted as each other: :math:`n_{cl} = \sum_i [z_i = c][\hat z_i = l]`.
+def annotator_recovery_errors(true: object, estimated: object) -> FloatArray:
+    r"""(R,) mean absolute error over entries of each annotator's matrix; see :func:`confusion_recovery_error`.
+
+    .. math::
+        \frac{1}{C^2} \sum_{c, l} | \hat\pi^r_{cl} - \pi^r_{cl} |
 
     Parameters
     ----------
-    y_true, y_pred : sequences of labels
-        As for :func:`accuracy`.
-    classes : sequence, optional
-        The classes in the order you want; without it all that occur, sorted. A label outside them is an error.
+    true, estimated : (R, C, C)
 
     Examples
     --------
-    >>> confusion_counts(["a", "a", "b"], ["a", "b", "b"]).counts.tolist()
-    [[1, 1], [0, 1]]
+    >>> identity, spammer = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
+    >>> annotator_recovery_errors([identity, spammer], [identity, identity]).tolist()
+    [0.0, 0.5]
     """
-    from sklearn.metrics import confusion_matrix
+    errors = _mean_entry_errors(true, estimated)
+    if errors.ndim != 1:
+        raise InputError("true: one (C, C) matrix, not one per annotator; use confusion_recovery_error")
+    return errors
 
-    pairs = label_pairs(y_true, y_pred, classes)
-    counts = confusion_matrix(pairs.true, pairs.predicted, labels=np.arange(len(pairs.classes)))
-    return ConfusionCounts(np.asarray(counts, dtype=np.int64), pairs.classes)
 
-
-def mean_absolute_error(y_true: object, y_pred: object, classes: Classes | None = None) -> float:
-    r"""Mean distance of predictions from true labels on a scale: :math:`\frac1N \sum_i |\hat z_i - z_i|`.
-
-    Parameters
-    ----------
-    y_true, y_pred : sequences of numbers, or of labels if ``classes`` are given
-        Numbers may be predictions between the classes, such as means.
-    classes : sequence, optional
-        The classes from the lowest to the highest, for classes that are no numbers; the distance is that of their
-        places.
-
-    Examples
-    --------
-    >>> mean_absolute_error([1, 2, 5], [1, 4, 4.5])
-    0.8333333333333334
-    >>> mean_absolute_error(["bad", "good"], ["fair", "good"], classes=["bad", "fair", "good"])
-    0.5
-    """
-    if classes is not None:
-        pairs = label_pairs(y_true, y_pred, classes)
-        return float(np.abs(pairs.true - pairs.predicted).mean())
-    true, predicted = numbers(y_true, "y_true"), numbers(y_pred, "y_pred")
-    if true.ndim != 1 or true.shape != predicted.shape or not len(true):
+def _mean_entry_errors(true: object, estimated: object) -> FloatArray:
+    """One number per matrix: (R,), or () for a single one."""
+    a, b = confusion_matrices(true, "true"), confusion_matrices(estimated, "estimated")
+    if a.shape != b.shape:
         raise InputError(
-            f"y_true has shape {true.shape} and y_pred {predicted.shape}; pass one number of each per instance"
+            f"true has shape {a.shape} and estimated {b.shape}; pass the same annotators and classes, "
+            "and repeat a common matrix with np.broadcast_to"
         )
-    return float(np.abs(true - predicted).mean())
+    return np.asarray(np.abs(a - b).mean((-2, -1)))
+
+
+def _check_weights(weights: object, shape: tuple[int, ...]) -> FloatArray:
+    w = numbers(weights, "weights")
+    if not shape or w.shape != shape:
+        raise InputError(f"weights: shape {w.shape} for matrices of {shape or 'one'} annotators; pass one for each")
+    if (w < 0).any() or not w.sum() > 0:
+        raise InputError(
+            "weights: expected numbers of at least 0, not all 0, such as the number of labels per annotator"
+        )
+    return w

@@ -192,7 +192,7 @@ def rate_of(mean: float, sample: Sample, learned: Learned, confidence: float) ->
     value = float(np.clip(learned.weight * mean + error, 0, 1))
     n = sample.size * _gain(sample, learned) / sample.unknown
     z = float(stdtrit(max(learned.size - 1, 1), 0.5 + confidence / 2))
-    low, high = _wilson(value, n, z)
+    low, high = (float(end) for end in wilson_interval(value, n, z))
     return Rate(value, low, high, len(sample.y), n)
 
 
@@ -257,11 +257,12 @@ def _variance(e: FloatArray, w: FloatArray) -> float:
     return float(w**2 @ (e - e @ w / w.sum()) ** 2 / (w @ w))
 
 
-def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's interval of a share in n draws."""
+def wilson_interval(value: npt.ArrayLike, n: npt.ArrayLike, z: float) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of shares in n draws, which need not be a whole number; z is the quantile."""
+    value, n = np.asarray(value, float), np.asarray(n, float)
     centre = (value + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2)
-    return float(min(max(centre - half, 0.0), value)), float(max(min(centre + half, 1.0), value))
+    return np.minimum(np.maximum(centre - half, 0.0), value), np.maximum(np.minimum(centre + half, 1.0), value)
 
 
 def _checked(

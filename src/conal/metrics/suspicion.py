@@ -16,7 +16,6 @@ from scipy.special import ndtr, softmax, xlogy
 
 from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
-from conal.metrics.agreement import pairs_within_tasks
 from conal.metrics.classification import task_posterior
 
 # Whom to flag, so that few of the flagged are false alarms: by p-values, or by probabilities of a false alarm.
@@ -588,6 +587,20 @@ def _label_pairs(found: LeftOut, excluded: BoolArray, rng: np.random.Generator) 
     kept = kept[compared[crowd.tasks[kept]]]
     first, second = pairs_within_tasks(crowd.tasks[kept])
     return kept[first], kept[second]
+
+
+def pairs_within_tasks(tasks: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Positions of every two labels of one task, by the sorted tasks of labels.
+
+    >>> [some.tolist() for some in pairs_within_tasks(np.array([0, 0, 0, 2, 3, 3]))]
+    [[0, 1, 4, 0], [1, 2, 5, 2]]
+    """
+    _, starts, sizes = np.unique(tasks, return_index=True, return_counts=True)
+    ends = np.repeat(starts + sizes, sizes)
+    place = np.arange(len(tasks))
+    found = [np.flatnonzero(place + ahead < ends) for ahead in range(1, int(sizes.max(initial=1)))]
+    first = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return first, first + np.repeat(np.arange(1, len(found) + 1), [len(each) for each in found])
 
 
 def _agreement(
