@@ -20,8 +20,7 @@ from conal.io import platforms, write_annotations, write_table
 from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
 from conal.report.evidence import Evidence
-from conal.report.findings import Findings
-from conal.report.section import findings_registry
+from conal.report.findings import Findings, findings_registry
 from helpers.commands import run_line
 from helpers.guide import CONTRIBUTING, guide_code
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from conal.report.charts import Plots
+    from conal.report.evidence import Report
     from conal.report.notebook import ReportPage
-    from conal.report.section import Report
 
 
 class Results(Protocol):

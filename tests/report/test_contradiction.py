@@ -19,7 +19,7 @@ from conal.errors import ContradictionWarning, InputError
 from conal.report.evidence import Evidence
 from conal.report.findings import Findings
 from conal.report.page import render
-from conal.report.sections.contradiction import contradiction
+from conal.report.sections.suspicion import contradiction
 from helpers.crowds import colluding_crowd
 
 FAST = {"epochs": 20, "verbose": False}

@@ -11,9 +11,8 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.report.evidence import Evidence
-from conal.report.findings import Findings
+from conal.report.findings import Finding, Findings, all_findings
 from conal.report.page import render
-from conal.report.section import Finding, all_findings
 from helpers.models import model_section
 
 CROWDS = {

@@ -17,9 +17,8 @@ from conal.errors import InputError
 from conal.metrics import replacement_test
 from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.exhibits import Exhibits, exhibited
-from conal.report.findings import Findings
+from conal.report.findings import Findings, findings_registry
 from conal.report.page import render
-from conal.report.section import findings_registry
 from conal.report.sections.jury import is_jury, leave_one_out
 from helpers.juries import NOISE, jury
 from helpers.models import model_section

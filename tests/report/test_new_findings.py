@@ -15,11 +15,10 @@ from markupsafe import Markup
 import conal
 from conal.data.annotations import Annotations
 from conal.io.results import where_labelled
-from conal.report import section as base
-from conal.report.evidence import Evidence, plain_names
-from conal.report.findings import Findings
-from conal.report.page import render, write_report
-from conal.report.section import Finding, Plain, Report, panel_of, register
+from conal.report import findings as base
+from conal.report.evidence import Evidence, Plain, Report, plain_names
+from conal.report.findings import Finding, Findings, register
+from conal.report.page import panel_of, render, write_report
 from helpers.models import model_section
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -135,8 +134,8 @@ def test_a_long_table_says_where_the_rest_is() -> None:
 
 
 def test_a_section_without_rows_is_a_list_of_figures() -> None:
-    assert panel_of("x", 3).rows == [("value", 3)]
-    assert panel_of("x", {"rows": []}) == ("X", "", (), [], None)
+    assert panel_of("x", 3).columns[1][2] == [(3, "3")]
+    assert panel_of("x", {"rows": []}) == ("X", "", [], 0, None)
 
 
 @pytest.mark.usefixtures("registry")

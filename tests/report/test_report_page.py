@@ -16,9 +16,9 @@ import conal
 from conal.errors import InputError
 from conal.report.exhibits import Exhibits
 from conal.report.page import headlines, lead, render, to_script
-from conal.report.section import NONE, interval, percent, short_names
 from conal.report.sections import common_confusion
 from conal.report.sections.model import selection_story
+from conal.report.wording import NONE, interval, percent, short_names
 from vega_bundle import BUNDLE, bundle
 
 from .crowds import IMAGE, SCRIPT, make_report

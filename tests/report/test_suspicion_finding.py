@@ -59,7 +59,7 @@ def test_the_page_lists_whole_tasks() -> None:
         classes=[f"quite a long name of class {name}" for name in "abcde"],
     )
     report: Any = Findings(replace(found, annotations=crowd)).report
-    box = render(report).split('id="finding-suspicion"')[1].split("</section>")[0]
+    box = render(report).split('id="suspicion"')[1].split("</section>")[0]
     for row in report["suspicion"]["rows"]:
         assert len(row["tasks"]) > 3
         some = [f"{task['task']} ({task['given']}, others {task['others']})" for task in row["tasks"]]
@@ -98,7 +98,7 @@ def test_who_is_named_and_on_which_tasks(kind: str) -> None:
     assert {row["worker"] for row in table if row["suspicion"]} >= bad
     page = render(json.loads(json.dumps(Findings(found).report)))
     assert "Suspicious annotators" in page
-    assert "Talk to <b>" in page
+    assert "Suspicious: <b>" in page
 
 
 def test_pseudonyms_are_respected() -> None:

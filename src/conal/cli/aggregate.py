@@ -375,7 +375,7 @@ def _visible(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
 def report_places(folder: Path) -> list[Path]:
     """Every file that a report may have, the page first."""
     from conal.io.model_folder import CONFIG, PAGE, REPORT
-    from conal.report.section import all_findings
+    from conal.report.findings import all_findings
 
     if (folder / CONFIG).exists():
         raise InputError(f"{folder}: is a model folder, which has its own report; choose another place")

@@ -357,7 +357,7 @@ def checkpoint_of(out: Path) -> Path:
 
 def warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
     """Warn if the epoch was selected on so few tasks that chance decides."""
-    from conal.report.section import count
+    from conal.report.wording import count
 
     metrics = estimator.metrics_
     number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
@@ -424,7 +424,7 @@ def summary_of(
 ) -> str:
     """The outcome for people."""
     from conal.io.model_folder import DATA
-    from conal.report.section import count
+    from conal.report.wording import count
 
     metrics = estimator.metrics_
     held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.planning.crowd_plan import CrowdPlan
     from conal.planning.gains import LabelingProblem
-    from conal.report.section import Report
+    from conal.report.evidence import Report
 
 
 GOAL = 0.95
@@ -275,7 +275,7 @@ def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, An
 def text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
     """The summary for people."""
     from conal.planning.crowd_plan import REACH
-    from conal.report.section import count, interval, percent
+    from conal.report.wording import count, interval, percent
 
     ends = interval(figures["accuracy_low"], figures["accuracy_high"])
     experts = f", {figures['n_expert_labels']:,} of them by an expert" if figures["n_expert_labels"] else ""

@@ -215,7 +215,7 @@ def _right(result: dict[str, Any]) -> str:
             f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured, "
             "and such beliefs are too high where annotators err alike"
         )
-    from conal.report.section import interval, percent  # loading scipy takes a tenth of a second
+    from conal.report.wording import interval, percent  # loading scipy takes a tenth of a second
 
     ends = interval(rate["low"], rate["high"])
     return (

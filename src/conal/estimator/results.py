@@ -26,12 +26,11 @@ from conal.methods.base import BatchPrediction
 from conal.methods.em import EMMethod
 from conal.methods.ensemble import Ensemble
 from conal.parameters import parameters_of
-from conal.report.evidence import Evidence, plain_names
+from conal.report.evidence import Evidence, Plain, Report, plain_names
 from conal.report.exhibits import Exhibits, exhibited
 from conal.report.findings import Findings
-from conal.report.section import Plain, Report
-from conal.report.sections.contradiction import contradiction
 from conal.report.sections.model import plain_value, reproducing_command
+from conal.report.sections.suspicion import contradiction
 from conal.training.batches import CrowdBatches, Instances
 from conal.training.selection import predict_proba
 

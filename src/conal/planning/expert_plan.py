@@ -12,7 +12,7 @@ import pyarrow as pa
 from conal._arrays import FloatArray, IntArray
 from conal.errors import InputError
 from conal.parameters import number, whole
-from conal.report.section import count
+from conal.report.wording import count
 
 RANDOM_SHARE = 0.25
 """Share of the tasks that are drawn at random, so that every task can be drawn."""

@@ -11,9 +11,9 @@ from typing import Any, cast
 import altair as alt
 
 from conal.errors import InputError
-from conal.report.evidence import BELIEF, MEASURED, plain
-from conal.report.section import Plain, Report, called, short, short_names
+from conal.report.evidence import BELIEF, MEASURED, Plain, Report, plain
 from conal.report.sections.annotators import mostly_measured
+from conal.report.wording import called, short, short_names
 from conal.reported import Results
 
 # Rows to Altair charts: the same definitions for pages and notebooks.

@@ -24,7 +24,11 @@ from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
 from conal.parameters import number
-from conal.report.section import Plain
+
+Plain = dict[str, Any]
+"""An object of ``report.json``; the finding that makes it says which keys it has."""
+Report = dict[str, Any]
+"""The content of ``report.json``: format, version, confidence, classes, and the sections by their names."""
 
 # How much a report shows of single annotators whose names are hidden.
 
@@ -217,6 +221,11 @@ class Evidence:
         return self.privacy.visible(self.annotations.labels_per_annotator())
 
     @cached_property
+    def visible_names(self) -> set[Any]:
+        """Their names."""
+        return set(self.annotations.annotator_ids[self.visible_annotators].tolist())
+
+    @cached_property
     def inferred(self) -> IntArray:
         """(N,) the class of each task: the most probable one, unless another of equal probability was chosen."""
         return np.asarray(self.posterior.argmax(1) if self.labels is None else self.labels)
@@ -362,9 +371,20 @@ class Evidence:
         share = self.common_share[annotators][:, None, None]
         return np.asarray(share * self.common + (1 - share) * self.individual[annotators])
 
-    def quote(self, task: Any) -> str:
-        """The beginning of a task's text, for the report; empty if the task has none."""
-        return quoted((self.texts or {}).get(task, ""))
+    @cached_property
+    def class_names(self) -> list[Any]:
+        """Names of the classes, as JSON values."""
+        return plain_names(self.annotations.classes)
+
+    @cached_property
+    def annotator_names(self) -> list[Any]:
+        """Names of the annotators, as JSON values."""
+        return plain_names(self.annotations.annotator_ids)
+
+    def task_row(self, i: int) -> Plain:
+        """How a row about a task begins: its name, and the beginning of its text where the tasks are texts."""
+        (task,) = plain_names(self.annotations.task_ids[i : i + 1])
+        return {"task": task} if self.texts is None else {"task": task, "text": quoted(self.texts.get(task, ""))}
 
     @cached_property
     def expected_counts(self) -> FloatArray:

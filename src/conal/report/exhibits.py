@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from conal.errors import DataWarning, warn
 from conal.io.images import PictureError, PictureSource, Source, Thumbnail, can_draw, thumbnail_of
-from conal.report.evidence import quoted
+from conal.report.evidence import Plain, Report, quoted
 from conal.report.findings import thumbnails
-from conal.report.section import Plain, Report
 from conal.report.sections.plan import ON_PAGE
 
 MAX_PICTURES = 1500

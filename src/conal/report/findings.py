@@ -1,92 +1,93 @@
-"""All findings about a crowd: the tables of a model folder and ``report.json``, each computed once."""
+"""All findings about a crowd: what a section of the report is, and the tables and ``report.json`` that they make."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from jinja2 import UndefinedError
+from markupsafe import Markup
 
+from conal._registry import Registry
+from conal.data.encoding import Names
 from conal.errors import InputError
 from conal.io.images import Thumbnail
 from conal.io.results import ColumnKind, NamesOf, read_results
-from conal.report.evidence import Evidence, is_embedded, plain_names
+from conal.report.evidence import Evidence, Plain, Report, is_embedded, plain_names
 from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
-from conal.report.section import Finding, Plain, Report, all_findings, findings_registry
 
-# ``report.json``: its format, its version, and what is in it.
+# What a finding is, and the registry of all findings: one file each, here or in another distribution.
 
-REPORT_FORMAT = "conal-report"
-REPORT_VERSION = 1
-"""Grows when a section changes in a way that earlier versions of conal cannot show."""
+F = TypeVar("F", bound="type[Finding]")
 
-
-def thumbnails(report: Report) -> list[Thumbnail]:
-    """All pictures of a report."""
-    return report["pictures"]["thumbnails"] if "pictures" in report else []
+RESERVED = ("format", "format_version", "confidence", "classes", "pictures")
+"""Keys of ``report.json`` that frame the sections."""
 
 
-def checked_report(report: Report, where: str = "report.json") -> Report:
-    """The same report; another format, a newer version, or damage is an error."""
-    version = report.get("format_version")
-    is_known = isinstance(version, int) and version <= REPORT_VERSION
-    if report.get("format") != REPORT_FORMAT or not is_known:
-        raise InputError(
-            f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
-        )
-    with damage_refused(where):
-        problem = _half_character(report) or _origin_missing(report) or _pictures(report)
-    if problem is not None:
-        raise InputError(f"{where}: is damaged, {problem}; fit the model again")
-    return report
+class Finding(ABC):
+    """One kind of result about a crowd: a section of ``report.json``, and optionally a table and sentences.
+
+    Subclass it in a file of its own and decorate the class with :func:`register`. The report, the tables of a model
+    folder and the page then include it. A section is plain data, ready for JSON.
+    ``CONTRIBUTING.md`` has an example.
+    """
+
+    name: ClassVar[str]
+    """Key of the section in ``report.json``; set by :func:`register`."""
+    rank: ClassVar[float] = 100
+    """Sections and headlines are in the order of their ranks. The built-in ones are contradiction 5, next_steps 6,
+    crowd 10, common_confusion 20, groups 26, jury 27, annotators 30, tasks 40, suggestions 50, plan 51, and model or
+    aggregation 1000."""
+    title: ClassVar[str] = ""
+    """Heading of the panel on the page."""
+    table: ClassVar[str | None] = None
+    """File of the model folder that :meth:`columns` makes, or adds to if a finding of lower rank makes it."""
+    holds: ClassVar[Mapping[str, ColumnKind]] = {}
+    """Columns of the table that contain names ("task", "annotator", "class") or counts ("count"); a loaded model reads
+    all other numbers as floats."""
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Whether there is anything to say."""
+        return True
+
+    @abstractmethod
+    def section(self, findings: Findings) -> Plain:
+        """The section of ``report.json``, from the evidence, the intervals and other findings."""
+
+    def columns(self, findings: Findings) -> pa.Table:
+        """Columns for the table, for findings that name one."""
+        raise NotImplementedError(f"finding {self.name!r} names a table and must make its columns")
+
+    def column_kinds(self, classes: Names) -> Mapping[str, ColumnKind]:
+        """As :attr:`holds`, for tables whose columns depend on the names of the classes."""
+        return self.holds
+
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
+        """Sentences for the top of the page. Put names into them by ``Markup(...).format``, which escapes them."""
+        yield from ()
 
 
-@contextmanager
-def damage_refused(where: str) -> Iterator[None]:
-    """Content of a report that does not fit together is an error of the file, whatever failed."""
-    try:
-        yield
-    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{where}: is damaged ({error}); fit the model again") from error
+findings_registry: Registry[Finding] = Registry("finding", "conal.report.sections", makes_instances=True)
 
 
-def origin_of(report: Report) -> Plain:
-    """How the labels were inferred: by a trained model, or from labels alone."""
-    origin: Plain = report["model" if "model" in report else "aggregation"]
-    return origin
+def register(name: str) -> Callable[[F], F]:
+    """Decorate a :class:`Finding` to add its section to ``report.json`` under ``name``."""
+    if name in RESERVED:
+        raise ValueError(f"{name!r} is a key of report.json itself; choose another name for the finding")
+    return findings_registry.register(name)
 
 
-def _origin_missing(document: Mapping[str, Any]) -> str | None:
-    """A report says how its labels came about, in one of two sections."""
-    return "model is missing" if ("model" in document) == ("aggregation" in document) else None
-
-
-def _pictures(report: Report) -> str | None:
-    """Pictures that are none, and rows that show one that is not there."""
-    made = thumbnails(report)
-    if not all(is_embedded(picture["uri"]) for picture in made):
-        return "pictures.thumbnails has something else than PNG and JPEG"
-    lists = [*report["tasks"].values(), report["suggestions"]]
-    rows = [row for found in lists for row in found["rows"]]
-    rows += [row for person in report["annotators"]["rows"] for row in person.get("doubtful", [])]
-    if not all(0 <= row["picture"] < len(made) for row in rows if "picture" in row):
-        return "rows show pictures that are not in pictures.thumbnails"
-    return None
-
-
-def _half_character(document: Mapping[str, Any]) -> str | None:
-    """JSON can contain half of a surrogate pair, which no page can."""
-    try:
-        json.dumps(document, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError as error:
-        return f"a name contains an incomplete character ({error.object[error.start]!r})"
-    return None
+def all_findings() -> list[Finding]:
+    """Every registered finding, in the order of the report."""
+    found = [findings_registry.get(name) for name in findings_registry.names()]
+    return sorted(found, key=lambda finding: (finding.rank, finding.name))
 
 
 # Tables of findings: computed when they are looked at, and read back with the types that they were written with.
@@ -130,15 +131,11 @@ def read_tables(folder: Path, files: Iterable[str], names: NamesOf) -> dict[str,
     names : mapping
         Kind of column ("class", "annotator") to the names that it may contain.
     """
-    return {file: _read_table(folder / file, names) for file in sorted(files) if file.endswith(".csv")}
-
-
-def _read_table(path: Path, names: NamesOf) -> pa.Table:
-    kinds: dict[str, ColumnKind] = {}
+    kinds: dict[str, dict[str, ColumnKind]] = {file: {} for file in sorted(files) if file.endswith(".csv")}
     for finding in all_findings():
-        if finding.table == path.name:
-            kinds |= finding.column_kinds(names["class"])
-    return read_results(path, kinds, names)
+        if finding.table in kinds:
+            kinds[finding.table] |= finding.column_kinds(names["class"])
+    return {file: read_results(folder / file, columns, names) for file, columns in kinds.items()}
 
 
 # All findings about a crowd: the tables of a model folder and ``report.json``, each computed once, when needed.
@@ -201,16 +198,12 @@ class Findings:
         names = [finding.name for finding in self.applicable if finding.table == file]
         table = self.columns(names[0])
         for name in names[1:]:
-            more = self._visible(file, self.columns(name))
+            more = self.columns(name)
+            if file == findings_registry.get("annotators").table:  # only annotators who may be listed
+                more = self.evidence.privacy.table(more, self.evidence.annotations.labels_per_annotator())
             for column in more.column_names:
                 table = table.append_column(column, more[column])
         return table
-
-    def _visible(self, file: str, columns: pa.Table) -> pa.Table:
-        """Columns that another finding adds to the annotators' table, for the annotators who may be listed."""
-        if file != findings_registry.get("annotators").table:
-            return columns
-        return self.evidence.privacy.table(columns, self.evidence.annotations.labels_per_annotator())
 
     @cached_property
     def report(self) -> Report:
@@ -227,3 +220,63 @@ class Findings:
     def applicable(self) -> list[Finding]:
         """The findings that this evidence has something for."""
         return [finding for finding in all_findings() if finding.applies(self.evidence)]
+
+
+# ``report.json``: its format, its version, and what is in it.
+
+REPORT_FORMAT = "conal-report"
+REPORT_VERSION = 1
+"""Grows when a section changes in a way that earlier versions of conal cannot show."""
+
+
+def thumbnails(report: Report) -> list[Thumbnail]:
+    """All pictures of a report."""
+    return report["pictures"]["thumbnails"] if "pictures" in report else []
+
+
+def checked_report(report: Report, where: str = "report.json") -> Report:
+    """The same report; another format, a newer version, or damage is an error."""
+    version = report.get("format_version")
+    is_known = isinstance(version, int) and version <= REPORT_VERSION
+    if report.get("format") != REPORT_FORMAT or not is_known:
+        raise InputError(
+            f"{where}: is not a report that this version of conal reads; fit the model again, or upgrade conal"
+        )
+    with damage_refused(where):
+        problem = next(_damage(report), None)
+    if problem is not None:
+        raise InputError(f"{where}: is damaged, {problem}; fit the model again")
+    return report
+
+
+@contextmanager
+def damage_refused(where: str) -> Iterator[None]:
+    """Content of a report that does not fit together is an error of the file, whatever failed."""
+    try:
+        yield
+    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: is damaged ({error}); fit the model again") from error
+
+
+def origin_of(report: Report) -> Plain:
+    """How the labels were inferred: by a trained model, or from labels alone."""
+    origin: Plain = report["model" if "model" in report else "aggregation"]
+    return origin
+
+
+def _damage(report: Report) -> Iterator[str]:
+    """What is wrong with the content of a report, as far as a page would not notice it."""
+    try:
+        json.dumps(report, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:  # JSON can contain half of a surrogate pair, which no page can
+        yield f"a name contains an incomplete character ({error.object[error.start]!r})"
+    if ("model" in report) == ("aggregation" in report):
+        yield "model is missing"
+    made = thumbnails(report)
+    if not all(is_embedded(picture["uri"]) for picture in made):
+        yield "pictures.thumbnails has something else than PNG and JPEG"
+    lists = [*report["tasks"].values(), report["suggestions"]]
+    rows = [row for found in lists for row in found["rows"]]
+    rows += [row for person in report["annotators"]["rows"] for row in person.get("doubtful", [])]
+    if not all(0 <= row["picture"] < len(made) for row in rows if "picture" in row):
+        yield "rows show pictures that are not in pictures.thumbnails"

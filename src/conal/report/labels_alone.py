@@ -19,9 +19,8 @@ from conal.data.encoding import MISSING
 from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
 from conal.parameters import parameters_of
-from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Refit, about_annotators
+from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Plain, Refit, about_annotators
 from conal.report.findings import Findings
-from conal.report.section import Plain
 from conal.report.sections.model import plain_value, reproducing_command
 
 POOLED = "It is the confusion of all annotators' labels together."

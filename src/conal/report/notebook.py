@@ -14,14 +14,14 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal._files import atomic_file, check_file_place
 from conal.io.results import labelled_tasks
-from conal.report.evidence import MIN_GOLD
-from conal.report.section import NONE, Report, count, percent, short
+from conal.report.evidence import MIN_GOLD, Report
+from conal.report.wording import NONE, count, percent, short
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
     from conal.data.encoding import Names
-    from conal.report.section import Report
+    from conal.report.evidence import Report
 
 # The report.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -18,23 +17,16 @@ from markupsafe import Markup
 from conal._files import atomic_file
 from conal.io.model_folder import REPORT, page_place, read_document
 from conal.report.charts import figures, matrix_rows, shown_names
-from conal.report.evidence import safe_link
+from conal.report.evidence import MIN_TRUE_LABELS, Plain, Report, safe_link
 from conal.report.exhibits import Exhibits, exhibited
-from conal.report.findings import checked_report, damage_refused, origin_of, thumbnails
-from conal.report.section import (
-    NONE,
+from conal.report.findings import (
     RESERVED,
-    Panel,
-    Plain,
-    Report,
     all_findings,
-    count,
+    checked_report,
+    damage_refused,
     findings_registry,
-    interval,
-    listed,
-    panel_of,
-    percent,
-    short,
+    origin_of,
+    thumbnails,
 )
 from conal.report.sections.annotators import (
     mistakes_above,
@@ -46,6 +38,8 @@ from conal.report.sections.annotators import (
 from conal.report.sections.model import aggregation_story, selection_story
 from conal.report.sections.plan import ON_PAGE
 from conal.report.sections.rates import measured_lead
+from conal.report.sections.shared_mistakes import per_task
+from conal.report.wording import NONE, called, count, interval, listed, percent, points, short
 
 # The most important sentences of all findings.
 
@@ -101,7 +95,6 @@ IN_HEADER = ("crowd",)
 """Sections of ``report.json`` that the header of the page shows."""
 FIRST = ("next_steps",)
 """Sections before the sentences of all findings."""
-PANEL = "panel.html"
 MAX_CELL = 240
 """Characters of a text in a cell of such a finding: lists of names are longer than a name."""
 MAX_ROWS = 300
@@ -113,14 +106,6 @@ class Part(NamedTuple):
 
     links: list[tuple[str, str]]
     html: Markup
-
-
-class Column(NamedTuple):
-    """A column of a panel's table, its cells as (value to sort by, text to show)."""
-
-    heading: str
-    kind: str
-    cells: list[tuple[Any, str]]
 
 
 def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
@@ -135,43 +120,81 @@ def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
 
 def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
     own = f"section-{name}.html"
-    if own in _assets():
-        return _rendered_part(own, content)
-    known = name in findings_registry.names()
-    panel = findings_registry.get(name).panel(section) if known else panel_of(name, section)
-    rows = panel.rows[:MAX_ROWS]
-    return _rendered_part(
-        PANEL, {"name": name, "panel": panel, "shown": len(rows), "columns": list(_columns(panel, rows))}
+    made: Any = (
+        template(own).make_module(content)
+        if own in _assets()
+        else template("panel.html").make_module({"name": name, "panel": panel_of(name, section)})
     )
+    return Part(made.links, Markup(made))  # noqa: S704 - the template escapes
 
 
-def _rendered_part(file: str, content: dict[str, Any]) -> Part:
-    module: Any = template(file).make_module(content)
-    return Part(module.links, Markup(module))  # noqa: S704 - the template escapes
+class Panel(NamedTuple):
+    """A section as the page shows it if it has no template of its own: a title, a sentence and a table.
+
+    Columns are (heading, "number" or "text", cells), and cells (value to sort by, text to show).
+    """
+
+    title: str
+    text: str
+    columns: list[tuple[str, str, list[tuple[Any, str]]]]
+    total: int
+    file: str | None
 
 
-def _columns(panel: Panel, rows: list[tuple[Any, ...]]) -> Iterator[Column]:
-    for number, (heading, values) in enumerate(zip(panel.headings, zip(*rows, strict=True), strict=False)):
-        kind = "number" if all(value is None or _is_number(value) for value in values) else "text"
-        cells = [
-            (value, percent(value, 1) if _is_number(value) and panel.is_share(row, number) else _shown(value))
-            for row, value in zip(rows, values, strict=True)
-        ]
-        yield Column(heading, kind, cells)
+def panel_of(name: str, section: Any) -> Panel:
+    """A panel made from a section of ``report.json`` as it is.
+
+    A section with ``rows`` (a list of objects) becomes a table of them; of any other object, the single values become
+    a table of two columns. The key ``text``, if there is one, is the sentence above. A key that ends in ``_share`` is a
+    share, which the page shows in percent.
+
+    >>> panel_of("drift", {"text": "Slow.", "rows": [{"task_id": 3, "big_share": 0.5}, {"task_id": 4}]})[:2]
+    ('Drift', 'Slow.')
+    >>> panel_of("drift", {"rows": [{"task_id": 3, "big_share": 0.5}, {"task_id": 4}]}).columns
+    [('task id', 'number', [(3, '3'), (4, '4')]), ('big share', 'number', [(0.5, '50.0\xa0%'), (None, '–')])]
+    >>> panel_of("drift", {"slope": 0.1, "parts": [1, 2]}).columns
+    [('figure', 'text', [('slope', 'slope')]), ('value', 'number', [(0.1, '0.1')])]
+    """
+    content = section if isinstance(section, dict) else {"value": section}
+    finding = findings_registry.get(name) if name in findings_registry.names() else None
+    rows = content.get("rows")
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        keys = dict.fromkeys(key for row in rows for key in row)
+        table = {_words(key): [_cell(key, row.get(key)) for row in rows[:MAX_ROWS]] for key in keys}
+    else:
+        rows = [key for key, value in content.items() if _is_single(value) and key != "text"]
+        table = {"figure": [(_words(key),) * 2 for key in rows], "value": [_cell(key, content[key]) for key in rows]}
+    columns = [
+        (heading, "number" if all(value is None or _is_number(value) for value, _ in cells) else "text", cells)
+        for heading, cells in table.items()
+    ]
+    title = (finding and finding.title) or _words(name).capitalize()
+    return Panel(title, content.get("text", ""), columns, len(rows), None if finding is None else finding.table)
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _is_single(value: Any) -> bool:
+    return value is None or isinstance(value, str | bool | int | float)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
+def _cell(key: str, value: Any) -> tuple[Any, str]:
+    """A value, and the text to show."""
     if value is None:
-        return NONE
+        return value, NONE
     if isinstance(value, list | tuple):
-        return listed(value, MAX_CELL) or NONE
+        return value, listed(value, MAX_CELL) or NONE
+    if _is_number(value) and key.endswith("_share"):
+        return value, percent(value, 1)
     if isinstance(value, float):
-        return f"{value:.4g}"
-    return count(value) if _is_number(value) else short(value, MAX_CELL)
+        return value, f"{value:.4g}"
+    return value, count(value) if _is_number(value) else short(value, MAX_CELL)
 
 
 @cache
@@ -189,9 +212,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "short": short, "count": count, "safe_link": safe_link}
+    environment.filters |= {
+        "percent": percent,
+        "short": short,
+        "count": count,
+        "listed": partial(listed, limit=MAX_CELL),
+        "safe_link": safe_link,
+    }
     environment.globals |= {
+        "called": called,
         "interval": interval,
+        "min_true_labels": MIN_TRUE_LABELS,
+        "per_task": per_task,
+        "points": points,
         "mistakes_above": mistakes_above,
         "mostly_measured": mostly_measured,
         "shown_digits": shown_digits,

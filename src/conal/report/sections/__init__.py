@@ -1,1 +1,1 @@
-"""The sections of the report: one module each, found by the registry of :mod:`conal.report.section`."""
+"""The sections of the report: one module each, found by the registry of :mod:`conal.report.findings`."""

@@ -1,10 +1,10 @@
-"""The annotators' quality with intervals, and whether their mistakes are those of others."""
+"""The annotators' quality with intervals, whether their mistakes are those of others, and who declines to answer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,15 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
+from conal.aggregation.base import abstention_rates
 from conal.data.encoding import name_column
 from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
-from conal.report.evidence import BELIEF, MEASURED, Evidence, plain, plain_names
+from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain, Report, plain, plain_names
+from conal.report.findings import Finding, Findings, register
 from conal.report.intervals import Estimate
-from conal.report.section import Finding, Plain, Report, called, count, interval, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.wording import called, count, first_of, interval, percent, short
 
 MAX_SHOWN = 300
 """Annotators in the report."""
@@ -33,7 +32,7 @@ MAX_DOUBTFUL = 6
 """Labels of one annotator that are listed as doubtful."""
 ENOUGH_MISTAKES = 5.0
 """Minimum number of expected mistakes to compare them with those of others."""
-_QUALITY = ("annotator_quality", "annotator_quality_low", "annotator_quality_high")
+QUALITY = ("annotator_quality", "annotator_quality_low", "annotator_quality_high")
 INDEPENDENT = "if annotators err independently"
 """What intervals of beliefs assume."""
 THIN = 3.0
@@ -61,7 +60,6 @@ class Annotators(Finding):
     """
 
     rank = 30
-    title = "Annotators"
     table = "annotators.csv"
     holds: ClassVar[Mapping[str, ColumnKind]] = {
         "worker": "annotator",
@@ -108,7 +106,7 @@ def mistakes_above(row: Plain, crowd: Plain) -> Above | None:
     >>> [round(each, 6) for each in above]
     [25.0, 15.0, 35.0]
     """
-    quality, low, high = (row[name] for name in _QUALITY)
+    quality, low, high = (row[name] for name in QUALITY)
     overall = usual_share(row, crowd)
     if overall is None or quality is None or low is None or high is None:
         return None
@@ -139,24 +137,22 @@ def _worse_than(crowd: Plain, worse: list[Plain]) -> Markup:
         return Markup("No annotator is reliably worse than the crowd average.")
     verb = "is" if len(worse) == 1 else "are"
     number, digits = count(len(worse), "annotator", "annotators"), shown_digits(worse, crowd)
-    named = Markup(", ").join(
+    named = [
         Markup("<b>{}</b> ({} of {} right, {})").format(
             short(called(row)),
             percent(row["annotator_quality"], digits),
             count(row["num_examples_labeled"], "label", "labels"),
             interval(row["annotator_quality_low"], row["annotator_quality_high"], digits),
         )
-        for row in worse[:MAX_NAMED]
-    )
-    rest = f" and {count(len(worse) - MAX_NAMED)} more" if len(worse) > MAX_NAMED else ""
+        for row in worse
+    ]
     usual = {percent(usual_share(row, crowd), digits) for row in worse}
-    return Markup("<b>{}</b> {} reliably worse than the crowd average{}{}: {}{}.").format(
+    return Markup("<b>{}</b> {} reliably worse than the crowd average{}{}: {}.").format(
         number,
         verb,
         f" of {usual.pop()}" if len(usual) == 1 else "",
         _said_of(worse),
-        named,
-        rest,
+        Markup(first_of(named, MAX_NAMED)),  # noqa: S704 - the names are escaped
     )
 
 
@@ -243,7 +239,10 @@ def annotator_findings(evidence: Evidence, table: pa.Table, crowd: Plain) -> Pla
     """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
     shown = shown_classes(evidence)
     order = _worst_first(table, crowd)[:MAX_SHOWN]
-    rows = [_plain_row(row) for row in table.take(order).to_pylist()]
+    rows: list[Plain] = [
+        {name: None if value is None else plain(value) for name, value in row.items()}
+        for row in table.take(order).to_pylist()
+    ]
     people = np.flatnonzero(evidence.visible_annotators)[order]
     for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
         row["worker"] = name
@@ -263,7 +262,7 @@ def _worst_first(table: pa.Table, crowd: Plain) -> IntArray:
     """Rows of the table: those reliably worse than the crowd, then the others, each by mistakes above the crowd's."""
     usual = [usual_share({"quality_basis": basis}, crowd) for basis in table["quality_basis"].to_pylist()]
     overall = np.array(usual, dtype=float)
-    quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (_QUALITY[0], _QUALITY[2]))
+    quality, high = (table[name].to_numpy(zero_copy_only=False).astype(float) for name in (QUALITY[0], QUALITY[2]))
     above = table["num_examples_labeled"].to_numpy() * (overall - quality)
     return np.lexsort((-np.nan_to_num(above, nan=-np.inf), ~(high < overall)))
 
@@ -283,27 +282,86 @@ def _doubtful(evidence: Evidence, people: IntArray) -> Iterator[list[Plain]]:
     order = doubted[np.lexsort((right[doubted], crowd.annotators[doubted]))]
     starts = np.searchsorted(crowd.annotators[order], people)
     ends = np.searchsorted(crowd.annotators[order], people, side="right")
-    names = plain_names(crowd.classes)
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        some = order[start : min(end, start + MAX_DOUBTFUL)]
-        yield [_doubtful_label(evidence, int(k), names) for k in some]
+        yield [_doubtful_label(evidence, int(k)) for k in order[start : min(end, start + MAX_DOUBTFUL)]]
 
 
-def _doubtful_label(evidence: Evidence, k: int, names: list[Any]) -> Plain:
-    crowd = evidence.annotations
-    i = int(crowd.tasks[k])
-    found: Plain = {
-        "task": plain_names(crowd.task_ids[i : i + 1])[0],
-        "given": names[crowd.labels[k]],
+def _doubtful_label(evidence: Evidence, k: int) -> Plain:
+    i = int(evidence.annotations.tasks[k])
+    return {
+        **evidence.task_row(i),
+        "given": evidence.class_names[evidence.annotations.labels[k]],
         "given_probability": float(evidence.expected_right[k]),
-        "label": names[evidence.inferred[i]],
+        "label": evidence.class_names[evidence.inferred[i]],
         "probability": float(evidence.posterior[i].max()),
     }
-    if evidence.texts is not None:
-        found["text"] = evidence.quote(found["task"])
-    return found
 
 
-def _plain_row(row: dict[str, Any]) -> Plain:
-    """A row of the table as JSON values."""
-    return cast(Plain, {name: None if value is None else plain(value) for name, value in row.items()})
+# Abstentions: who declines how often, and on which classes.
+
+
+@register("refusals")
+class Refusals(Finding):
+    """How often annotators decline to answer, and on which classes; only where refused answers were listed.
+
+    *RefusalRow*: An annotator who declined, and the class on whose tasks most often, with the rate there. Keys:
+    ``annotator``, ``asked``, ``refused``, ``refused_share``, ``most_often_on``, ``there_share``.
+
+    *RefusalSection*: How many answers were refused, in all and by whom. Keys: ``total``, ``refused_share``, ``text``,
+    ``rows``.
+    """
+
+    title = "Refused answers"
+    rank = 36
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Whether somebody declined."""
+        refused = evidence.annotations.abstentions
+        return refused is not None and refused.n_annotations > 0
+
+    def section(self, findings: Findings) -> Plain:
+        """One row per annotator who declined and may be listed, the most frequent first."""
+        evidence = findings.evidence
+        crowd, privacy = evidence.annotations, evidence.privacy
+        assert crowd.abstentions is not None  # noqa: S101 - it applies
+        declined = crowd.abstentions.labels_per_annotator()
+        asked = declined + crowd.labels_per_annotator()
+        listed = np.flatnonzero((declined > 0) & evidence.visible_annotators)
+        order = listed[np.argsort(-declined[listed], kind="stable")][:MAX_SHOWN]
+        rates = abstention_rates(crowd, evidence.posterior)[order]
+        people = zip(
+            plain_names(crowd.annotator_ids[order]),
+            privacy.counts(asked[order]).tolist(),
+            privacy.counts(declined[order]).tolist(),
+            rates.argmax(1).tolist(),
+            privacy.shares(rates.max(1)).tolist(),
+            strict=True,
+        )
+        rows = [
+            {
+                "annotator": name,
+                "asked": n,
+                "refused": refused,
+                "refused_share": refused / max(n, 1),
+                "most_often_on": evidence.class_names[most],
+                "there_share": share,
+            }
+            for name, n, refused, most, share in people
+        ]
+        total = int(declined.sum())
+        text = (
+            "Rates by class are drawn to the annotator's overall rate where the annotator met few tasks of a class. "
+            "Who declines some classes more often than others says something about the truth by declining; aggregators "
+            "that infer probabilities use that, classifiers do not."
+        )
+        return {"total": total, "refused_share": total / max(int(asked.sum()), 1), "text": text, "rows": rows}
+
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
+        """How many answers were refused, and by whom most often."""
+        most = ""
+        for row in section["rows"][:1]:
+            most = f", most by {short(row['annotator'])}: {count(row['refused'])} of {count(row['asked'])}"
+        verb = "was" if section["total"] == 1 else "were"
+        yield Markup("<b>{}</b> ({}) {} refused{}.").format(
+            count(section["total"], "answer", "answers"), percent(section["refused_share"], 1), verb, most
+        )

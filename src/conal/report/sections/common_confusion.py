@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +11,10 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
-from conal.report.evidence import Evidence, plain_names
+from conal.report.evidence import Evidence, Plain, Report
+from conal.report.findings import Finding, Findings, register
 from conal.report.intervals import Intervals
-from conal.report.section import Finding, Plain, Report, count, interval, percent, register, short
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.wording import count, interval, percent, short
 
 MAX_PAIRS = 20
 MAX_CLASSES = 25
@@ -37,7 +34,6 @@ class CommonConfusion(Finding):
     """
 
     rank = 20
-    title = "Common confusions"
     table = "common_confusion.csv"
 
     def section(self, findings: Findings) -> Plain:
@@ -125,7 +121,7 @@ def _pairs(evidence: Evidence, found: Intervals) -> list[Plain]:
     (shares, low, high), counts = found.confusion, found.counts
     mistakes = np.where((counts >= 1) & ~np.eye(len(shares), dtype=bool), shares, 0.0)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_PAIRS]
-    names = plain_names(evidence.annotations.classes)
+    names = evidence.class_names
     pairs: list[Plain] = []
     for true, observed in (divmod(int(k), len(shares)) for k in order if mistakes.flat[k] > 0):
         made, met = evidence.expected_counts[:, true, observed], evidence.classes_met[:, true]

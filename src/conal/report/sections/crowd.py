@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
 
 from conal.errors import InputError
 from conal.metrics import krippendorff_alpha
-from conal.report.evidence import BELIEF, MEASURED, Evidence
+from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain, Report
+from conal.report.findings import Finding, Findings, register
 from conal.report.intervals import CONFIDENCE
-from conal.report.section import Finding, Plain, Report, count, percent, register
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.wording import count, percent
 
 MAX_FOR_ALPHA = 2_000_000
 """With more annotations than this, the agreement is not worth its bootstrap."""

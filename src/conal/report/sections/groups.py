@@ -1,9 +1,9 @@
-"""Groups of annotators: what everybody confuses, what a group confuses, and what one of its members does."""
+"""Groups of annotators: what everybody, a group or one of its members confuses; which models may replace people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +12,14 @@ from scipy.special import betaincinv
 
 from conal._arrays import FloatArray, IntArray
 from conal.aggregation.group_confusion import Levels, levels_of
-from conal.data.encoding import encode
-from conal.report.evidence import Evidence, plain_names
+from conal.data.encoding import Names, encode
+from conal.errors import InputError
+from conal.metrics.replacement import replacement_test
+from conal.report.evidence import Evidence, Plain, Report, plain, plain_names
+from conal.report.findings import Finding, Findings, register
 from conal.report.intervals import CONFIDENCE
-from conal.report.section import Finding, Plain, Report, percent, register, short
 from conal.report.sections.common_confusion import shown_classes
-from conal.report.sections.replacement import people_among
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.wording import percent, short
 
 MAX_GROUPS = 30
 MAX_PAIRS = 20
@@ -71,7 +70,6 @@ class Groups(Finding):
     """
 
     rank = 26
-    title = "Groups of annotators"
 
     def applies(self, evidence: Evidence) -> bool:
         """Where there are a few groups."""
@@ -137,7 +135,7 @@ def _rows(evidence: Evidence, found: Grouped) -> list[Plain]:
                 "group": name,
                 "annotators": int(own.sum()),
                 "labels": int(labels),
-                "matrix": [[_share(evidence, cell) for cell in row] for row in _shown(found.levels.groups[k], shown)],
+                "matrix": evidence.privacy.shares(found.levels.groups[k][np.ix_(shown, shown)], 4).tolist(),
             }
         )
         if agreement is not None:
@@ -156,10 +154,6 @@ def _agreement_with_people(evidence: Evidence) -> FloatArray | None:
     equal = np.bincount(cells[people], minlength=crowd.n_tasks * crowd.n_classes)[cells] - people
     others = np.bincount(crowd.tasks[people], minlength=crowd.n_tasks)[crowd.tasks] - people
     return np.where(others > 0, equal / np.maximum(others, 1), np.nan)
-
-
-def _shown(matrix: FloatArray, shown: IntArray) -> list[list[float]]:
-    return list(matrix[np.ix_(shown, shown)].tolist())
 
 
 def _everybody(evidence: Evidence, found: Grouped) -> list[Plain]:
@@ -210,7 +204,7 @@ def _usual(found: Grouped, others: FloatArray) -> npt.NDArray[np.bool_]:
 
 def _of_members(evidence: Evidence, found: Grouped) -> list[Plain]:
     """Mistakes that an annotator who may be shown makes reliably more often than the own group."""
-    people = plain_names(evidence.annotations.annotator_ids)
+    people = evidence.annotator_names
     drawn = found.levels.alpha[found.codes] + found.counts
     sizes = drawn.sum(-1, keepdims=True)
     low, high = _ends(drawn, sizes)
@@ -230,10 +224,9 @@ def _of_members(evidence: Evidence, found: Grouped) -> list[Plain]:
 
 def _pair(evidence: Evidence, true: int, observed: int, shares: tuple[FloatArray, ...], at: tuple[int, ...]) -> Plain:
     """A mistake, with the share and its ends at this place of three arrays."""
-    classes = evidence.annotations.classes
-    names = plain_names(classes[[true, observed]])
     share, low, high = (_share(evidence, array[at]) for array in shares)
-    return {"true": names[0], "observed": names[1], "share": share, "low": low, "high": high}
+    names = evidence.class_names
+    return {"true": names[true], "observed": names[observed], "share": share, "low": low, "high": high}
 
 
 def _ends(parameters: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -254,3 +247,92 @@ def _worst(gaps: FloatArray, reliable: npt.NDArray[np.bool_]) -> list[tuple[int,
 def _share(evidence: Evidence, value: float) -> float:
     """A share as it is shown; in whole percents where names are hidden."""
     return float(evidence.privacy.shares(value, 4))
+
+
+# May models replace people? The alternative annotator test, where it is known who is a person.
+
+PEOPLE = ("human", "humans", "people", "person", "persons")
+"""Groups of people, in lower case; all other groups are models."""
+HANDICAPS = (0.2, 0.15, 0.1)
+"""What the authors of the test take for experts, trained people and a crowd."""
+
+
+@register("replacement")
+class ReplacementFinding(Finding):
+    """Whether models agree with people as well as people agree with each other.
+
+    *VerdictRow*: The verdict about one model. Keys: ``model``, ``winning_share``, ``advantage_share``, ``people``,
+    ``replaces``.
+
+    *Count*: How many models may replace people with another handicap. Keys: ``epsilon``, ``models``.
+
+    *ReplacementSection*: A verdict per model, the best first, or the reason why there is none. ``epsilon`` is the
+    people's handicap. With ``scale``, agreement is by distance on the scale of the classes. Keys: ``epsilon``,
+    ``rows``, ``reason``, ``scale`` (not always), ``counts`` (not always).
+    """
+
+    rank = 28
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Where groups say who is a person, and there are others."""
+        return all(_people_and_models(evidence))
+
+    def section(self, findings: Findings) -> Plain:
+        """The test, or why it cannot be made."""
+        evidence, handicap = findings.evidence, findings.evidence.handicap
+        crowd = evidence.annotations
+        people, models = _people_and_models(evidence)
+        try:
+            found = {
+                epsilon: replacement_test(crowd, models, people=people, epsilon=epsilon)
+                for epsilon in {handicap, *HANDICAPS}
+            }
+        except InputError as error:
+            return {"epsilon": handicap, "rows": [], "reason": str(error)}
+        rows = [
+            {
+                "model": plain(each.model),
+                "winning_share": each.winning_rate,
+                "advantage_share": each.advantage_probability,
+                "people": len(each.people),
+                "replaces": each.replaces,
+            }
+            for each in sorted(found[handicap], key=lambda each: (-each.winning_rate, -each.advantage_probability))
+        ]
+        counts = [
+            {"epsilon": epsilon, "models": sum(each.replaces for each in found[epsilon])} for epsilon in HANDICAPS
+        ]
+        return {"epsilon": handicap, "rows": rows, "reason": "", "scale": crowd.ordinal, "counts": counts}
+
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
+        """Which models may."""
+        good = [short(row["model"], 30) for row in section["rows"] if row["replaces"]]
+        if good:
+            yield Markup(
+                "<b>{}</b> of {} models may replace people by the alternative annotator test, with a handicap of {:g} "
+                "for people: {}."
+            ).format(len(good), len(section["rows"]), section["epsilon"], ", ".join(good[:6]))
+        elif section["rows"]:
+            yield Markup(
+                "No model may replace people by the alternative annotator test, with a handicap of {:g} for people."
+            ).format(section["epsilon"])
+
+
+def _people_and_models(evidence: Evidence) -> tuple[list[Any], list[Any]]:
+    """Names of the people and of the models, with labels and a group, who may be shown."""
+    if evidence.groups is None:
+        return [], []
+    shown = evidence.visible_annotators & (evidence.annotations.labels_per_annotator() > 0)
+    people = people_among(evidence.groups)
+    models = ~people & np.array([group is not None for group in evidence.groups.tolist()])
+    names = evidence.annotations.annotator_ids
+    return names[shown & people].tolist(), names[shown & models].tolist()
+
+
+def people_among(groups: Names) -> npt.NDArray[np.bool_]:
+    """(R,) the annotators whose group says that they are people.
+
+    >>> people_among(np.array(["human", "llm", None, "People"], dtype=object)).tolist()
+    [True, False, False, True]
+    """
+    return np.array([str(group).casefold() in PEOPLE for group in groups.tolist()], dtype=bool)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
-from scipy.sparse import csr_array
 
 from conal._arrays import FloatArray, IntArray
+from conal.metrics.agreement import common_tasks
 from conal.metrics.rates import Difference, paired_difference
-from conal.report.evidence import Evidence, Refit, plain, plain_names
-from conal.report.section import Finding, Plain, Report, called, count, register, short
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
-
+from conal.report.evidence import Evidence, Plain, Refit, Report, plain
+from conal.report.findings import Finding, Findings, register
+from conal.report.wording import called, count, first_of, short
 
 MIN_JUDGES, MAX_JUDGES = 3, 60
 """Of two annotators, no model tells who is right; of many, each changes little."""
@@ -83,8 +80,7 @@ def is_jury(evidence: Evidence) -> bool:
     given = np.flatnonzero(crowd.labels_per_annotator())
     if not MIN_JUDGES <= len(given) <= MAX_JUDGES or crowd.n_classes < 2:
         return False
-    there = csr_array((np.ones(crowd.n_annotations), (crowd.tasks, crowd.annotators)), shape=crowd.shape)
-    shared = (there.T @ there).toarray()[np.ix_(given, given)]
+    shared = common_tasks(crowd)[np.ix_(given, given)]
     own = shared.diagonal()
     pairs = np.triu_indices(len(given), 1)
     enough = np.median(shared[pairs]) >= MIN_SHARED
@@ -110,7 +106,6 @@ class Jury(Finding):
     """
 
     rank = 27
-    title = "The jury"
 
     def applies(self, evidence: Evidence) -> bool:
         """Where there is a jury."""
@@ -139,21 +134,18 @@ class Jury(Finding):
         if idle:
             yield Markup(
                 "<b>{} of {}</b> judges add nothing: without any one of them ({}), at most one label in 200 changes."
-            ).format(count(len(idle)), count(section["n_judges"]), _named([called(row) for row in idle]))
-
-
-def _named(names: list[Any]) -> str:
-    more = len(names) - MAX_NAMED
-    shown = [short(name, 30) for name in names[:MAX_NAMED]]
-    return ", ".join([*shown, *([f"{more:,} more"] if more > 0 else [])])
+            ).format(
+                count(len(idle)),
+                count(section["n_judges"]),
+                first_of([short(called(row), 30) for row in idle], MAX_NAMED),
+            )
 
 
 def _map(evidence: Evidence) -> Plain:
     """Correlations of those who may be shown, by true labels where these tell."""
     found = evidence.errors_by_truth or evidence.errors_by_posterior
-    visible = set(evidence.annotations.annotator_ids[evidence.visible_annotators].tolist())
     names = found.annotators.tolist()
-    order = [k for k in found.order.tolist() if names[k] in visible]
+    order = [k for k in found.order.tolist() if names[k] in evidence.visible_names]
     return {
         "workers": [plain(names[k]) for k in order],
         "correlation": [[_correlation(found.correlation, r, s) for s in order] for r in order],
@@ -167,7 +159,7 @@ def _correlation(matrix: FloatArray, r: int, s: int) -> float | None:
 
 def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks: int) -> list[Plain]:
     """A row per judge who may be listed, those who change most labels first."""
-    crowd, names = evidence.annotations, plain_names(evidence.annotations.annotator_ids)
+    crowd, names = evidence.annotations, evidence.annotator_names
     given = evidence.privacy.counts(crowd.labels_per_annotator())
     changed = evidence.privacy.counts(np.array([effect.changed for effect in effects]))
     rows: list[Plain] = []

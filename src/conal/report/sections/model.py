@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -13,12 +13,9 @@ from conal.data.encoding import Names
 from conal.data.scales import scale_options
 from conal.io.results import ColumnKind
 from conal.parameters import Parameter
-from conal.report.evidence import Evidence
-from conal.report.section import Finding, Plain, count, percent, register, short
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
-
+from conal.report.evidence import Evidence, Plain
+from conal.report.findings import Finding, Findings, register
+from conal.report.wording import count, percent, short
 
 # How the model was trained and selected, and how to reproduce it.
 
@@ -38,7 +35,6 @@ class Model(Finding):
     """
 
     rank = 1000
-    title = "Training"
     table = "history.csv"
     holds: ClassVar[Mapping[str, ColumnKind]] = {"member": "count", "epoch": "count"}
 
@@ -178,7 +174,6 @@ class Aggregation(Finding):
     """
 
     rank = 1000
-    title = "Aggregation"
 
     def applies(self, evidence: Evidence) -> bool:
         """Only evidence of an aggregator has this section."""

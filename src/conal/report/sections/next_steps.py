@@ -1,21 +1,17 @@
-"""What to do next: which instruction to rewrite, whom to talk to, what to relabel, and what more labels would bring."""
+"""What to do next: instructions to rewrite, annotators to look at, tasks to label again, and what more labels bring."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrc
 
 from conal._arrays import FloatArray
-from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
-from conal.report.section import Finding, Plain, register
-from conal.report.sections.annotators import worse_annotators
+from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain
+from conal.report.findings import Finding, Findings, register
+from conal.report.sections.annotators import QUALITY, worse_annotators
 from conal.report.sections.common_confusion import slips_of
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
-
 
 MAX_REWRITES = 3
 MAX_PEOPLE = 5
@@ -56,7 +52,6 @@ class NextSteps(Finding):
     """
 
     rank = 6
-    title = "What to do next"
 
     def section(self, findings: Findings) -> Plain:
         """The four answers."""
@@ -79,7 +74,7 @@ def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[Plain]) -> lis
     """
     if evidence.annotations.n_classes < 3:
         return []
-    code = {name: c for c, name in enumerate(plain_names(evidence.annotations.classes))}
+    code = {name: c for c, name in enumerate(evidence.class_names)}
     slips = slips_of(shares)
     found: dict[tuple[int, int], Plain] = {}
     for pair in sorted(pairs, key=lambda pair: -pair["expected_count"]):
@@ -92,12 +87,8 @@ def _rewrites(evidence: Evidence, shares: FloatArray, pairs: list[Plain]) -> lis
         if (observed, true) in found:
             found[observed, true]["back_share"] = pair["share"]
             continue
-        found[true, observed] = {
-            "true": pair["true"],
-            "observed": pair["observed"],
-            "share": pair["share"],
+        found[true, observed] = {name: pair[name] for name in ("true", "observed", "share", "expected_count")} | {
             "back_share": None,
-            "expected_count": pair["expected_count"],
             "annotators_who_make_it": pair["annotators_who_made_it"],
             "annotators_who_met_it": pair["annotators_who_met_it"],
         }
@@ -121,23 +112,13 @@ def _makers(evidence: Evidence, true: int, observed: int, share: float, slips: f
 def _people(findings: Findings, rows: list[Plain], rewrite: list[Plain]) -> list[Plain]:
     """The first of those who are reliably worse than the crowd, in the order of the annotators' section."""
     evidence, crowd = findings.evidence, findings.section("crowd")
-    number = {name: r for r, name in enumerate(plain_names(evidence.annotations.annotator_ids))}
+    number = {name: r for r, name in enumerate(evidence.annotator_names)}
     place = {row["worker"]: k for k, row in enumerate(rows)}
     found: list[Plain] = []
     for row in worse_annotators(rows, crowd)[:MAX_PEOPLE]:
-        quality, low, high = row["annotator_quality"], row["annotator_quality_low"], row["annotator_quality_high"]
-        assert quality is not None and low is not None and high is not None  # noqa: S101, PT018 - it is known
         r = number[row["worker"]]
-        person: Plain = {
-            "worker": row["worker"],
-            "place": place[row["worker"]],
-            "num_examples_labeled": row["num_examples_labeled"],
-            "annotator_quality": quality,
-            "annotator_quality_low": low,
-            "annotator_quality_high": high,
-            "quality_basis": row.get("quality_basis") or BELIEF,
-            "guesses": bool(information(evidence, r) < NO_INFORMATION),
-        }
+        person: Plain = {name: row[name] for name in ("worker", "num_examples_labeled", *QUALITY, "quality_basis")}
+        person |= {"place": place[row["worker"]], "guesses": bool(information(evidence, r) < NO_INFORMATION)}
         if not evidence.privacy.hides_names and not person["guesses"]:
             person.update(_main_mistake(evidence, r, rewrite))
         found.append(person)
@@ -163,7 +144,7 @@ def information(evidence: Evidence, annotator: int) -> float:
 
 def _main_mistake(evidence: Evidence, annotator: int, rewrite: list[Plain]) -> dict[str, Any]:
     """The confusion that an annotator makes most often, beside those that many make, if it happened a few times."""
-    names, counts = plain_names(evidence.annotations.classes), evidence.expected_counts[annotator].copy()
+    names, counts = evidence.class_names, evidence.expected_counts[annotator].copy()
     np.fill_diagonal(counts, 0.0)
     for pair in rewrite:
         true, observed = names.index(pair["true"]), names.index(pair["observed"])
@@ -178,8 +159,7 @@ def _relabelling(gains: list[float]) -> Plain | None:
     if not gains:
         return None
     sums = np.cumsum(gains)
-    first = int(np.searchsorted(sums, BULK * sums[-1] - 1e-12)) + 1
-    first = min(first, len(gains))
+    first = min(int(np.searchsorted(sums, BULK * sums[-1] - 1e-12)) + 1, len(gains))
     return {"tasks": first, "corrects": float(sums[first - 1]), "queue": len(gains)}
 
 

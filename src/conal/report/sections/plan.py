@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,8 @@ from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
-from conal.report.evidence import BELIEF, MEASURED, Evidence, plain_names
-from conal.report.section import Finding, Plain, register
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
-
+from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain, plain_names
+from conal.report.findings import Finding, Findings, register
 
 # What more labels would bring: the expected accuracy against their number.
 
@@ -41,7 +37,6 @@ class Plan(Finding):
     """
 
     rank = 51
-    title = "What more labels would bring"
 
     def applies(self, evidence: Evidence) -> bool:
         """Where there are tasks, and people whose answers tell something."""
@@ -96,7 +91,6 @@ class Suggestions(Finding):
     """
 
     rank = 50
-    title = "Relabel queue"
     table = "suggestions.csv"
     holds: ClassVar[Mapping[str, ColumnKind]] = {"task": "task", "worker": "annotator", "label": "class"}
 
@@ -128,21 +122,17 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Plain]:
     planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN)
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
-    names, people, ids = (plain_names(x) for x in (crowd.classes, crowd.annotator_ids[workers], crowd.task_ids[tasks]))
-    rows: list[Plain] = [
+    names, people = evidence.class_names, evidence.annotator_names
+    return [
         {
-            "task": ids[k],
-            "worker": people[k],
-            "expected_gain": float(evidence.privacy.shares(value[k])),
+            **evidence.task_row(task),
+            "worker": people[worker],
+            "expected_gain": float(evidence.privacy.shares(gain)),
             "label": names[evidence.inferred[task]] if evidence.informed[task] else None,
             "probability": float(evidence.posterior[task].max()),
         }
-        for k, task in enumerate(tasks.tolist())
+        for task, worker, gain in zip(tasks.tolist(), workers.tolist(), value.tolist(), strict=True)
     ]
-    if evidence.texts is not None:
-        for row in rows:
-            row["text"] = evidence.quote(row["task"])
-    return rows
 
 
 def suggestions_table(rows: list[Plain], crowd: Annotations) -> pa.Table:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from markupsafe import Markup
 
 from conal.metrics.rates import MIN_OF_ANNOTATOR, GoldRates
-from conal.report.evidence import MIN_GOLD, Evidence, plain_names
-from conal.report.section import NONE, Finding, Panel, Plain, called, count, interval, percent, points, register, short
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.evidence import MIN_GOLD, Evidence, Plain
+from conal.report.findings import Finding, Findings, register
+from conal.report.wording import called, count, interval, percent, points, short
 
 MAX_ANNOTATORS = 50
 
@@ -44,7 +40,6 @@ class GoldRatesFinding(Finding):
     """
 
     rank = 8
-    title = "Measured by true labels"
 
     def applies(self, evidence: Evidence) -> bool:
         """Where enough true labels were supplied."""
@@ -55,7 +50,6 @@ class GoldRatesFinding(Finding):
         evidence = findings.evidence
         crowd, found = evidence.annotations, evidence.measured
         assert found is not None  # noqa: S101 - it applies
-        names = plain_names(crowd.classes)
         labelled = crowd.labels_per_task() > 0
         judged = evidence.unseen_posterior is not None
         believed = (
@@ -69,7 +63,9 @@ class GoldRatesFinding(Finding):
             "cleaned": found.cleaned._asdict() if judged else None,
             "claimed": float(believed.max(1).mean()) if len(believed) else 1.0,
             "crowd": found.crowd._asdict(),
-            "by_class": [{"true": name, **rate._asdict()} for name, rate in zip(names, found.classes, strict=True)],
+            "by_class": [
+                {"true": name, **rate._asdict()} for name, rate in zip(evidence.class_names, found.classes, strict=True)
+            ],
             "annotators": _annotators(evidence, found),
             "majority": found.majority._asdict(),
         }
@@ -84,37 +80,6 @@ class GoldRatesFinding(Finding):
                 "worse": sum(each.low > 0 for each in above),
             }
         return section
-
-    def panel(self, section: Plain) -> Panel:
-        """Every rate with its interval."""
-        cleaned, majority = section["cleaned"], section.get("majority")
-        rows = [
-            *([] if cleaned is None else [_row("inferred labels that are right", cleaned)]),
-            *([] if majority is None else [_row("majority votes", majority, section.get("above_majority"))]),
-            _row("labels of all annotators", section["crowd"]),
-            *(_row(f"labels of {short(called(each))}", each, each.get("above")) for each in section["annotators"]),
-            *(_row(f"tasks of class {short(each['true'])}", each) for each in section["by_class"]),
-        ]
-        text = (
-            f"Predictions for all labelled tasks, corrected by the {section['n_gold']:,} tasks whose true label is "
-            "known; each was predicted without its own true label. 95 % intervals, for these tasks. Differences "
-            "compare the same tasks; joint intervals hold for all rows together, so that the best row may be picked. "
-            + (
-                "The true labels came with the probabilities by which their tasks were drawn."
-                if section["design"] == "planned"
-                else "The tasks with a true label count as a random sample, because no column inclusion_probability "
-                "says how they were chosen: if somebody picked them, these figures are not those of all tasks."
-            )
-        )
-        headings = (
-            "rate",
-            "value",
-            "interval",
-            "inferred minus it",
-            "joint interval",
-            "worth in true labels",
-        )
-        return Panel(self.title, text, headings, rows, None)
 
 
 def measured_lead(section: Plain) -> Markup:
@@ -176,7 +141,6 @@ def _annotators(evidence: Evidence, found: GoldRates) -> list[Plain]:
     """Annotators with enough labels on judged tasks, the best beside the inferred labels of the same tasks first."""
     if evidence.privacy.hides_names:  # a few labels and their tasks would tell who somebody is
         return []
-    names = plain_names(evidence.annotations.annotator_ids)
     rates = found.annotators
     listed = [int(r) for r in np.flatnonzero(evidence.visible_annotators) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
     rows: list[Plain] = []
@@ -186,18 +150,8 @@ def _annotators(evidence: Evidence, found: GoldRates) -> list[Plain]:
         else [each.value for each in found.above_annotators]
     )
     for r in sorted(listed, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
-        row: Plain = {"worker": names[r], **rates[r]._asdict()}
+        row: Plain = {"worker": evidence.annotator_names[r], **rates[r]._asdict()}
         if evidence.unseen_posterior is not None:
             row["above"] = found.above_annotators[r]._asdict()
         rows.append(row)
     return rows
-
-
-def _row(name: str, rate: Plain, above: Plain | None = None) -> tuple[str, ...]:
-    compared = (
-        (NONE, NONE)
-        if above is None
-        else (f"{100 * above['value']:+.1f}".replace("-", "\u2212"), points(above["low"], above["high"]))
-    )
-    ends = interval(rate["low"], rate["high"])
-    return name, percent(rate["value"]), ends, *compared, f"{rate['n_effective']:.0f}"

@@ -1,22 +1,18 @@
-"""Annotators whose labels do not speak for themselves: what speaks for that, and on which tasks it shows."""
+"""Annotators who are careless, collude or copy, the tasks that show it, and labels that are upside down."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
 from conal._arrays import BoolArray, IntArray
-from conal.report.evidence import Evidence, plain_names
-from conal.report.section import Finding, Panel, Plain, Report, count, percent, register, short
-from conal.report.sections.contradiction import contradiction
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
-
+from conal.report.evidence import Evidence, Plain, Report, plain
+from conal.report.findings import Finding, Findings, register
+from conal.report.wording import count, first_of, percent, short
 
 MAX_ROWS = 100
 MAX_TASKS = 10
@@ -86,27 +82,11 @@ class Suspicion(Finding):
     def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """Who is striking, in the order of the annotators' section."""
         names = list(dict.fromkeys(short(row["annotator"]) for row in section["rows"]))
-        if not names:
-            return
-        shown = Markup(", ").join(Markup("<b>{}</b>").format(name) for name in names[:MAX_NAMED])
-        rest = f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else ""
-        kinds = "; ".join(text for kind, text in KINDS.items() if kind in {row["kind"] for row in section["rows"]})
-        yield Markup("Talk to {}{}: {} ({} of the labels). See <i>{}</i> for the tasks that show it.").format(
-            shown, rest, kinds, percent(section["label_share"]), self.title
-        )
-
-    def panel(self, section: Plain) -> Panel:
-        """A line for each row, with the tasks."""
-        rows = [
-            (row["annotator"], row["what"], row["labels"], list(map(_shown, row["tasks"]))) for row in section["rows"]
-        ]
-        return Panel(
-            self.title, section["text"], ("annotator", "what is striking", "labels", "tasks"), rows, self.table
-        )
-
-
-def _shown(row: Plain) -> str:
-    return f"{short(row['task'], 40)} ({short(row['given'], 40)}, others {short(row['others'], 40)})"
+        if names:
+            kinds = [text for kind, text in KINDS.items() if kind in {row["kind"] for row in section["rows"]}]
+            yield Markup("Suspicious: <b>{}</b>: {} ({} of the labels). <i>{}</i> has the tasks that show it.").format(
+                first_of(names, MAX_NAMED), "; ".join(kinds), percent(section["label_share"]), self.title
+            )
 
 
 def _flagged(evidence: Evidence) -> BoolArray:
@@ -118,54 +98,48 @@ def _flagged(evidence: Evidence) -> BoolArray:
 def _rows(evidence: Evidence) -> Iterator[Plain]:
     """A row for each annotator or pair who may be shown, by kind."""
     found, visible = evidence.detections, evidence.visible_annotators
-    names = plain_names(evidence.annotations.annotator_ids)
     p_values = found.attention.p_value.tolist()
     for r in found.careless[visible[found.careless]].tolist():
-        yield _row(evidence, r, "careless", _careless(evidence, r), _wrong(evidence, r), p_value=p_values[r])
+        yield _row(evidence, r, "careless", _careless(evidence, r), _wrong(evidence, r), [], p_values[r])
     for r in found.turned[visible[found.turned]].tolist():
         before = count(int(found.before[r]), "label", "labels")
         when = "at some point" if evidence.privacy.hides_names else f"after {before}"
         tasks = _wrong(evidence, r, evidence.left_out.after(found.before))
-        yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", tasks)
+        yield _row(evidence, r, "turned", f"{KINDS['turned']} {when}", tasks, [], None)
     for ring in found.rings:
         others_say, labels = evidence.left_out.posterior.argmax(1), evidence.annotations.labels
         moved = (ring.exchange[others_say] == labels) & (others_say != labels)
         members = ring.members[visible[ring.members]].tolist()
         for r in members:
-            others = [names[s] for s in members if s != r]
-            what = f"labels {_exchange(evidence, ring.exchange)}, like {_listed(others)}"
+            others = [evidence.annotator_names[s] for s in members if s != r]
+            like = first_of([short(name, 24) for name in others], MAX_NAMED) or "others"
+            what = f"labels {_exchange(evidence, ring.exchange)}, like {like}"
             yield _row(evidence, r, "exchange", what, _wrong(evidence, r, moved), others, p_values[r])
     for k in np.flatnonzero(visible[found.copies.first] & visible[found.copies.second]).tolist():
         yield _pair(evidence, k)
 
 
 def _row(
-    evidence: Evidence,
-    r: int,
-    kind: str,
-    what: str,
-    rows: IntArray,
-    others: list[Any] | None = None,
-    p_value: float = 1.0,
+    evidence: Evidence, r: int, kind: str, what: str, labels: IntArray, others: list[Any], p_value: float | None
 ) -> Plain:
-    crowd, privacy = evidence.annotations, evidence.privacy
+    """What is striking about an annotator, the labels (n,) that show it, and who else does it."""
+    privacy, given = evidence.privacy, evidence.annotations.labels_per_annotator()
     found: Plain = {
-        "annotator": plain_names(crowd.annotator_ids[[r]])[0],
+        "annotator": evidence.annotator_names[r],
         "kind": kind,
         "what": what,
-        "shared_with": others or [],
-        "labels": int(privacy.counts(crowd.labels_per_annotator()[r])),
+        "shared_with": others,
+        "labels": int(privacy.counts(given[r])),
         # a list of somebody's tasks tells who it is
-        "tasks": [] if privacy.hides_names else [_task(evidence, k) for k in rows[:MAX_TASKS].tolist()],
+        "tasks": [] if privacy.hides_names else [_task(evidence, k) for k in labels[:MAX_TASKS].tolist()],
     }
-    return found if privacy.hides_names or kind == "turned" else found | {"p_value": p_value}
+    return found if privacy.hides_names or p_value is None else found | {"p_value": p_value}
 
 
 def _task(evidence: Evidence, k: int) -> Plain:
-    crowd = evidence.annotations
-    names = plain_names(crowd.classes)
+    crowd, names = evidence.annotations, evidence.class_names
     return {
-        "task": plain_names(crowd.task_ids[crowd.tasks[k] : crowd.tasks[k] + 1])[0],
+        "task": plain(crowd.task_ids[[crowd.tasks[k]]].tolist()[0]),
         "given": names[crowd.labels[k]],
         "others": names[int(evidence.left_out.posterior[k].argmax())],
     }
@@ -189,17 +163,10 @@ def _careless(evidence: Evidence, r: int) -> str:
 
 
 def _exchange(evidence: Evidence, exchange: IntArray) -> str:
-    names = [short(name, 24) for name in plain_names(evidence.annotations.classes)]
+    names = [short(name, 24) for name in evidence.class_names]
     moved = np.flatnonzero(exchange != np.arange(len(exchange))).tolist()
     said = [f"{names[c]} as {names[exchange[c]]}" for c in moved[:MAX_NAMED]]
     return ", ".join(said) + (" and so on" if len(moved) > MAX_NAMED else "")
-
-
-def _listed(names: list[Any]) -> str:
-    shown = ", ".join(short(name, 24) for name in names[:MAX_NAMED])
-    if not names:
-        return "others"
-    return shown + (f" and {count(len(names) - MAX_NAMED)} more" if len(names) > MAX_NAMED else "")
 
 
 def _pair(evidence: Evidence, k: int) -> Plain:
@@ -214,7 +181,7 @@ def _pair(evidence: Evidence, k: int) -> Plain:
         if later < 1 - LATER:
             r, s, mine, theirs, later = s, r, theirs, mine, 1 - later
         follows = "The answers come after" if later > LATER else follows
-    name = plain_names(crowd.annotator_ids[[s]])[0]
+    name = evidence.annotator_names[s]
     what = f"gives the same answers as {short(name, 24)}"
     if not evidence.privacy.hides_names:
         what = (
@@ -255,3 +222,84 @@ def _text(evidence: Evidence) -> str:
             "copies count once."
         )
     return text
+
+
+# Labels that contradict the votes, and either Dawid-Skene or most annotators: the model may be upside down.
+
+AGAINST_VOTES = 0.25
+"""Least share of tasks whose label has fewer votes than another. Where colluders win `xconal` over, it is more.
+
+Models that are right reach more, too, where most annotators guess or make the same mistakes, but these agree with
+Dawid-Skene.
+"""
+AGAINST_DAWID_SKENE = 0.7
+"""Least share of tasks for which Dawid-Skene infers another label, which is nearly all with these colluders.
+
+Real crowds stay far below, and simulated crowds of guessers, where Dawid-Skene itself is weak, below.
+"""
+LEAST_TASKS = 100
+"""On fewer labelled tasks such shares are chance."""
+
+
+@register("contradiction")
+class Contradiction(Finding):
+    """A warning; most crowds have no such section.
+
+    *ContradictionSection*: On which share of the labelled tasks the inferred label contradicts the votes, and Dawid-
+    Skene's label. ``exchanged_share`` is the share of labels by annotators who exchange classes in one way, if it is
+    more than half. Keys: ``text``, ``against_votes``, ``against_dawid_skene``, ``exchanged_share`` (not always).
+    """
+
+    rank = 5
+    title = "The labels contradict the crowd"
+
+    def applies(self, evidence: Evidence) -> bool:
+        """Only where both are contradicted widely."""
+        return contradiction(evidence) is not None
+
+    def section(self, findings: Findings) -> Plain:
+        """Both shares, and what they mean."""
+        found = contradiction(findings.evidence)
+        assert found is not None  # noqa: S101 - it applies
+        return found
+
+    def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
+        """The warning."""
+        yield Markup("<b>Warning:</b> {}").format(section["text"])
+
+
+def contradiction(evidence: Evidence) -> Plain | None:
+    """Whether the inferred labels contradict the votes and, widely, Dawid-Skene or most annotators; None if not.
+
+    A group of annotators who all make the same exchange of classes explains the labels as well as the truth does. A
+    model that follows the group flags everybody else. Dawid-Skene may fall for it too; then more than half of the
+    labels follow one exchange of classes. Both are only looked at where the votes are contradicted already.
+    """
+    labelled = np.flatnonzero(evidence.annotations.labels_per_task())
+    if len(labelled) < LEAST_TASKS:
+        return None
+    label = evidence.inferred[labelled]
+    votes = evidence.votes[labelled]
+    outvoted = float((votes[np.arange(len(label)), label] < votes.max(1)).mean())
+    if outvoted < AGAINST_VOTES:
+        return None
+    apart = float((evidence.dawid_skene[labelled] != label).mean())
+    found: Plain = {"text": "", "against_votes": outvoted, "against_dawid_skene": apart}
+    against = f"the inferred labels contradict the votes on {percent(outvoted)} of the tasks"
+    if apart >= AGAINST_DAWID_SKENE:
+        remedy = "Label" if evidence.classifier is None else "Train for more epochs, label"
+        return found | {
+            "text": f"{against} and Dawid-Skene on {percent(apart)}. Either the model has not learned, or a group of "
+            "annotators who exchange classes in the same way has turned it upside down: all figures about annotators "
+            f"are then wrong. {remedy} a few dozen tasks yourself and compare them with labels.csv, and with conal "
+            "aggregate --method dawid-skene."
+        }
+    exchanged = evidence.detections.upside_down
+    if not exchanged:
+        return None
+    return found | {
+        "text": f"{against}, and {percent(exchanged)} of the labels are by annotators who seem to exchange the classes "
+        "in one way. Rather a smaller group does, and has turned the model upside down: all figures about annotators "
+        "are then wrong. Label a few dozen tasks yourself and pass them as true labels.",
+        "exchanged_share": exchanged,
+    }

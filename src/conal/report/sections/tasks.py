@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,9 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import name_column
 from conal.io.results import ColumnKind, label_table
-from conal.report.evidence import Evidence, entropy, plain_names
-from conal.report.section import Finding, Plain, Report, count, register
-
-if TYPE_CHECKING:
-    from conal.report.findings import Findings
+from conal.report.evidence import Evidence, Plain, Report, entropy
+from conal.report.findings import Finding, Findings, register
+from conal.report.wording import count
 
 MAX_SHOWN = 300
 """Tasks in each list."""
@@ -46,7 +44,6 @@ class Tasks(Finding):
     """
 
     rank = 40
-    title = "Tasks"
     table = "labels.csv"
     holds: ClassVar[Mapping[str, ColumnKind]] = {
         "task": "task",
@@ -153,12 +150,19 @@ def task_findings(evidence: Evidence) -> Plain:
 
 
 def _disagreements(evidence: Evidence, classifier: FloatArray) -> Plain:
-    """Where the classifier contradicts the majority vote and the label follows the vote, its surest answers first."""
-    said = classifier.argmax(1)
-    apart = np.flatnonzero((evidence.majority >= 0) & (said != evidence.majority))
-    kept = apart[evidence.inferred[apart] == evidence.majority[apart]]
-    found = _list(evidence, kept, -_all_but(classifier, said))
-    return {**found, "sides": _sides(evidence, apart, said), "held_out": evidence.held_out}
+    """Where the classifier contradicts the majority vote and the label follows the vote, its surest answers first.
+
+    ``sides`` counts which side the inferred labels follow.
+    """
+    said, label, vote = classifier.argmax(1), evidence.inferred, evidence.majority
+    apart = (vote >= 0) & (said != vote)
+    kept = apart & (label == vote)
+    sides = {"classifier": apart & (label == said), "crowd": kept, "neither": apart & (label != said) & (label != vote)}
+    return {
+        **_list(evidence, np.flatnonzero(kept), -_all_but(classifier, said)),
+        "sides": {name: int(tasks.sum()) for name, tasks in sides.items()},
+        "held_out": evidence.held_out,
+    }
 
 
 def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> Plain:
@@ -167,49 +171,25 @@ def _list(evidence: Evidence, tasks: IntArray, score: FloatArray) -> Plain:
     return {"total": len(tasks), "rows": [_row(evidence, int(i)) for i in order[:MAX_SHOWN]]}
 
 
-def _sides(evidence: Evidence, apart: IntArray, said: IntArray) -> Plain:
-    """Which side the inferred labels follow where classifier and crowd disagree."""
-    label = evidence.inferred[apart]
-    with_classifier, with_crowd = label == said[apart], label == evidence.majority[apart]
-    neither = ~with_classifier & ~with_crowd
-    return {"classifier": int(with_classifier.sum()), "crowd": int(with_crowd.sum()), "neither": int(neither.sum())}
-
-
 def _row(evidence: Evidence, i: int) -> Plain:
     """Everything that the lists say about a task."""
-    crowd, q, first = evidence.annotations, evidence.posterior[i], int(evidence.inferred[i])
-    names = crowd.classes
+    q, first, vote, names = evidence.posterior[i], int(evidence.inferred[i]), evidence.majority[i], evidence.class_names
     second = next((int(k) for k in np.argsort(-q, kind="stable") if k != first), first)
-    voted = evidence.majority[i] >= 0
-    votes = [(int(k), int(evidence.votes[i, k])) for k in np.argsort(-evidence.votes[i], kind="stable")]
-    task, label, runner_up, crowd_label = (
-        plain_names(array)[0]
-        for array in (
-            crowd.task_ids[i : i + 1],
-            names[[first]],
-            names[[second]],
-            names[[max(int(evidence.majority[i]), 0)]],
-        )
-    )
-    row: Plain = {
-        "task": task,
-        "label": label,
+    by_votes = np.argsort(-evidence.votes[i], kind="stable").tolist()
+    row = {
+        **evidence.task_row(i),
+        "label": names[first],
         "probability": float(q[first]),
-        "second_label": runner_up,
+        "second_label": names[second],
         "second_probability": float(q[second]),
-        "majority_vote": crowd_label if voted else None,
-        "majority_vote_probability": float(q[evidence.majority[i]]) if voted else None,
-        "votes": [[plain_names(names[[k]])[0], n] for k, n in votes if n],
+        "majority_vote": names[vote] if vote >= 0 else None,
+        "majority_vote_probability": float(q[vote]) if vote >= 0 else None,
+        "votes": [[names[k], int(evidence.votes[i, k])] for k in by_votes if evidence.votes[i, k]],
         "entropy": float(entropy(q[None])[0]),
     }
     if evidence.classifier is not None:
-        f = evidence.classifier[i]
-        row |= {
-            "classifier_label": plain_names(names[[int(f.argmax())]])[0],
-            "classifier_probability": float(f.max()),
-        }
-    if evidence.texts is not None:
-        row["text"] = evidence.quote(task)
+        said = evidence.classifier[i]
+        row |= {"classifier_label": names[said.argmax()], "classifier_probability": float(said.max())}
     return row
 
 
