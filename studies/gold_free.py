@@ -9,8 +9,8 @@ import numpy as np
 
 from conal import metrics
 from conal.datasets import CrowdDataset
-from conal.estimator import CrowdClassifier, compute
-from conal.estimator.results import members_of
+from conal.estimator import CrowdClassifier
+from conal.estimator.results import class_probas, members_of, predict_training_tasks
 from conal.training.batches import CrowdBatches, Instances
 from studies.fits import Fit, every_method, figures_of, fit, packed, unpacked
 from studies.runs import Options, Setting
@@ -107,11 +107,8 @@ def _members(clf: CrowdClassifier, data: CrowdDataset) -> Iterator[Row]:
     test, batches = Instances(data.test.x), CrowdBatches(Instances(data.x), data.annotations, clf.batch_size)
     for member in members_of(clf.model_):
         # By name: a model of gold labels may order the classes differently.
-        right = clf.classes_[compute.class_probas(member, test).argmax(1)] == data.classes[data.test.y]
-        cleaned = (
-            clf.classes_[compute.predict_training_tasks(member, batches).posterior.argmax(1)]
-            == data.classes[data.y_true]
-        )
+        right = clf.classes_[class_probas(member, test).argmax(1)] == data.classes[data.test.y]
+        cleaned = clf.classes_[predict_training_tasks(member, batches).posterior.argmax(1)] == data.classes[data.y_true]
         yield {"test_accuracy": right.mean(), "label_accuracy": cleaned.mean(), "right": packed(right)}
 
 

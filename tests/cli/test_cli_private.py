@@ -113,8 +113,6 @@ def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Pat
     assert "--out is a folder" in conal(*common, "--private", 1, *reference).refusal()
     for epsilon in (0, 1e-320):
         assert "a number from 1e-09 to 100" in conal(*common, "--private", epsilon).refusal()
-    fit = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--private", 1)
-    assert "use conal aggregate --private" in conal(*fit).refusal()
     assert not out.exists()
     out.mkdir()
     (out / "mine.txt").write_text("precious", encoding="utf-8")

@@ -150,16 +150,13 @@ def test_real_features() -> None:
     assert data.annotations.n_annotations / 40_000 == pytest.approx(3.0, abs=0.05)
 
 
-def test_inputs_say_which_layout_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_come_before_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_binary(tmp_path / "cifar-10-batches-bin")
     write_features(tmp_path / "cifar10-features")
     monkeypatch.setenv("CONAL_DATA", str(tmp_path))
     settings: Any = {"n_valid": 4, "n_annotators": 3}
     assert cifar10(**settings).x.shape[1:] == (3, 32, 32)
-    assert cifar10(inputs="images", **settings).x.shape[1:] == (3, 32, 32)
-    assert cifar10(inputs="features", **settings).x.shape[1:] == (5,)
-    with pytest.raises(InputError, match="inputs must be 'any', 'images' or 'features', not 'pixels'"):
-        cifar10(inputs="pixels", **settings)  # type: ignore[arg-type]
+    assert cifar10(tmp_path / "cifar10-features", **settings).x.shape[1:] == (5,)
 
 
 def test_the_crowd_may_label_a_part(tmp_path: Path) -> None:

@@ -297,19 +297,6 @@ def test_a_constant_omega_has_no_shares(proportion: float) -> None:
     np.testing.assert_array_equal(truth.omega_shares(), np.zeros(3))
 
 
-def test_a_prolific_annotator_labels_a_share_of_all_instances() -> None:
-    usual, truth, _ = crowd(n=2000, n_annotators=30)
-    ann, more, _ = crowd(n=2000, n_annotators=30, prolific_share=0.8)
-    given = ann.labels_per_annotator()
-    assert given[0] == pytest.approx(0.8 * 2000 + 0.2 * usual.labels_per_annotator()[0], rel=0.05)
-    np.testing.assert_array_equal(given[1:], usual.labels_per_annotator()[1:])
-    assert len(more.s) == len(more.omega) == ann.n_annotations
-    np.testing.assert_array_equal(more.pi_r, truth.pi_r)
-
-
-# ---------------------------------------------------------------- families
-
-
 def test_members_share_a_part_of_their_confusion_with_their_family() -> None:
     ann, truth, z = crowd(n=30_000, n_annotators=6, families=3, family_share=0.6, proportion=0.2, gate_scale=0.0)
     assert truth.groups is not None

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
 
 
-METHODS = {"gold": "true labels (ceiling)", "dl-mv": "majority vote", "conal": "CoNAL", "xconal": "CoNAL, cross-fitted"}
-RULES = {"own": "epoch chosen without gold labels", "gold": "epoch chosen on 297 gold labels"}
 TAUGHT, N_TAUGHT = "xconal-with-gold", 50
 """The default method with true labels of some random training tasks, and how many."""
+TITLES = {
+    "gold": "true labels (ceiling)",
+    "dl-mv": "majority vote",
+    "conal": "CoNAL",
+    "xconal": "CoNAL, cross-fitted",
+    TAUGHT: f"CoNAL, cross-fitted, with {N_TAUGHT} gold labels",
+}
 TITLE_WIDTH = 42
-TITLES = METHODS | {TAUGHT: f"CoNAL, cross-fitted, with {N_TAUGHT} gold labels"}
 
 
 def demo(
@@ -50,9 +54,9 @@ def demo(
         if not (quiet or as_json):
             say(_story(data))
         runs = _run_all(data, range(seeds), epochs, show=not quiet)
-        model = next(run["model"] for run in runs if run["method"] == options.DEFAULT_METHOD and run["rule"] == "own")
+        model = next(run["model"] for run in runs if run["method"] == options.DEFAULT_METHOD)
         save(model, out, page=render(model.results_.report), overwrite=overwrite)
-    rows = [{key: run[key] for key in ("method", "rule", "seed", "test_accuracy")} for run in runs]
+    rows = [{key: run[key] for key in ("method", "seed", "test_accuracy")} for run in runs]
     options.emit(
         {"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet
     )
@@ -75,36 +79,34 @@ def _run_all(data: CrowdDataset, seeds: range, epochs: int, *, show: bool) -> li
     from rich.console import Console
     from rich.progress import Progress
 
-    jobs = [(rule, method, seed) for rule in RULES for method in METHODS for seed in seeds]
-    jobs += [("own", TAUGHT, seed) for seed in seeds]
+    jobs = [(method, seed) for method in TITLES for seed in seeds]
     console = Console(stderr=True)
     runs = []
     with Progress(console=console, transient=True, disable=not (show and console.is_terminal)) as bar:
         task = bar.add_task("training", total=len(jobs))
-        for rule, method, seed in jobs:
+        for method, seed in jobs:
             bar.update(task, description=f"{method}, seed {seed}")
-            runs.append(_run(data, rule, method, seed, epochs))
+            runs.append(_run(data, method, seed, epochs))
             bar.advance(task)
     return runs
 
 
-def _run(data: CrowdDataset, rule: str, method: str, seed: int, epochs: int) -> dict[str, Any]:
+def _run(data: CrowdDataset, method: str, seed: int, epochs: int) -> dict[str, Any]:
     from conal.errors import DataWarning
     from conal.estimator import make
 
-    assert data.valid is not None and data.test is not None  # noqa: S101, PT018 - the digits have both
+    assert data.test is not None  # noqa: S101 - the digits have one
     model = make(options.DEFAULT_METHOD if method == TAUGHT else method, seed=seed, epochs=epochs, verbose=False)
     target = data.classes[data.y_true] if method == "gold" else data.annotations
-    validation = (data.valid.x, data.classes[data.valid.y]) if rule == "gold" else None
     known = None
     if method == TAUGHT:
         known = _expert(data, seed)
         model.set_params(refits=0)  # test data judge it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # that the crowd is often wrong is the point of the demo
-        model.fit(data.x, target, validation=validation, true_labels=known)
+        model.fit(data.x, target, true_labels=known)
     accuracy = model.score(data.test.x, data.classes[data.test.y])
-    return {"method": method, "rule": rule, "seed": seed, "test_accuracy": accuracy, "model": model}
+    return {"method": method, "seed": seed, "test_accuracy": accuracy, "model": model}
 
 
 def _expert(data: CrowdDataset, seed: int) -> dict[Any, Any]:
@@ -116,39 +118,25 @@ def _expert(data: CrowdDataset, seed: int) -> dict[Any, Any]:
     return dict(zip(tasks.tolist(), labels.tolist(), strict=True))
 
 
-def spread(values: list[float]) -> float:
-    """Sample standard deviation over seeds; 0 for a single seed."""
+def _table(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """method -> mean and sample standard deviation over seeds, which is 0 for a single seed."""
     import numpy as np
 
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def _table(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """method -> rule -> mean and standard deviation over seeds."""
-    import numpy as np
-
-    table: dict[str, dict[str, dict[str, float]]] = {}
-    for method, rule in dict.fromkeys((row["method"], row["rule"]) for row in rows):
-        values = [row["test_accuracy"] for row in rows if (row["method"], row["rule"]) == (method, rule)]
-        table.setdefault(method, {})[rule] = {"mean": float(np.mean(values)), "std": spread(values)}
-    return table
+    found = {}
+    for method in TITLES:
+        values = [row["test_accuracy"] for row in rows if row["method"] == method]
+        std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        found[method] = {"mean": float(np.mean(values)), "std": std}
+    return found
 
 
 def _report(rows: list[dict[str, Any]], model: CrowdClassifier, out: Path) -> str:
     count = len({row["seed"] for row in rows})
-    widths = [max(len(title), 12) for title in RULES.values()]
-    heads = "  ".join(f"{title:>{width}}" for title, width in zip(RULES.values(), widths, strict=True))
-    lines = [
-        "",
-        f"Test accuracy, mean ± standard deviation over {count} {'seed' if count == 1 else 'seeds'} (%)",
-        f"{'trained on':{TITLE_WIDTH}}{heads}",
-    ]
-    for method, by_rule in _table(rows).items():
-        cells = [f"{100 * cell['mean']:.1f} ± {100 * cell['std']:.1f}" for cell in by_rule.values()]
-        row = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False))
-        lines.append(f"{TITLES[method]:{TITLE_WIDTH}}{row}")
+    lines = [f"\nTest accuracy, mean ± standard deviation over {count} {'seed' if count == 1 else 'seeds'} (%)"]
+    for method, cell in _table(rows).items():
+        lines.append(f"{TITLES[method]:{TITLE_WIDTH}}{100 * cell['mean']:.1f} ± {100 * cell['std']:.1f}")
     lines += ["", f"Learned common confusions: {_top_confusions(model)}"]
-    lines += [f"Model folder ({METHODS[model.method]}, no gold labels): {out}", f"Cleaned labels: {out / 'labels.csv'}"]
+    lines += [f"Model folder ({TITLES[model.method]}, no gold labels): {out}", f"Cleaned labels: {out / 'labels.csv'}"]
     lines.append(f"Report: {out / 'report.html'}")
     return "\n".join(lines)
 

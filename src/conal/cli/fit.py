@@ -96,12 +96,6 @@ class InstanceOptions(options.TextOptions):
 SETTINGS = options.settable(ReadOptions, InstanceOptions, ShowOptions, PrivacyOptions, ClassifierParameters)
 """What ``--set`` takes, beside the method's own parameters."""
 
-NOT_PRIVATE = (
-    "--private: a classifier sees every label in every step of its training, and its weights, labels and tables tell "
-    "about single annotators; use conal aggregate --private, which releases confusion matrices and class shares only, "
-    "or --anonymise, which hides names"
-)
-
 
 def fit(
     *,
@@ -158,7 +152,6 @@ def fit(
             "--anonymise", rich_help_panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help
         ),
     ] = False,
-    private: Annotated[str | None, typer.Option(hidden=True, help="Refused; see conal aggregate.")] = None,
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
 
@@ -171,8 +164,6 @@ def fit(
     from conal._files import claimed
     from conal.io.model_folder import check_target
 
-    if private is not None:
-        raise InputError(NOT_PRIVATE)
     began = time.perf_counter()
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column, "question": question}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,11 +86,7 @@ def _feature_part(folder: Path, part: str) -> Split:
 
 # CIFAR-10 images, or features of them, labelled by a simulated crowd.
 
-Inputs = Literal["any", "images", "features"]
-
-IMAGES = ("cifar-10-batches-bin",)
-FEATURES = ("cifar10-features",)
-FOLDERS: dict[Inputs, tuple[str, ...]] = {"any": IMAGES + FEATURES, "images": IMAGES, "features": FEATURES}
+FOLDERS = "cifar-10-batches-bin", "cifar10-features"
 
 SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer", "horse"), ("frog", "ship"))
 """The classes that symmetric confusion swaps. The paper names bird and airplane; frog and ship are what is left."""
@@ -103,7 +99,6 @@ class Cifar10Settings(CrowdSettings):
     folder: Annotated[Folder, Doc("Where one of the layouts is, or the folder that contains it.")] = field(
         default=None, kw_only=False
     )
-    inputs: Annotated[Inputs, Doc("Which layouts to look for: images, features, or any of them.")] = "any"
     n_train: Annotated[
         int | None, whole(1), Doc("Number of images that the crowd labels (default: all that are not held out).")
     ] = None
@@ -140,16 +135,10 @@ def cifar10(settings: Cifar10Settings) -> CrowdDataset:
     """
     if settings.pairs is None and settings.common_type == "symmetric":
         settings = replace(settings, pairs=SIMILAR)
-    labelled, test = _read(_find_folder(settings.folder, settings.inputs))
+    labelled, test = _read(inner_folder(data_folder(FOLDERS, settings.folder, archive=ARCHIVE), *FOLDERS))
     train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)
-
-
-def _find_folder(folder: Folder, inputs: Inputs) -> Path:
-    names = FOLDERS[inputs]
-    archive = "features of your own there (see folder)" if inputs == "features" else ARCHIVE
-    return inner_folder(data_folder(names, folder, archive=archive), *names)
 
 
 def _hold_out(labelled: Split, n_train: int | None, n_valid: int, seed: int) -> tuple[Split, Split]:

@@ -31,14 +31,9 @@ def common_confusion(classes: Names, settings: CrowdSettings, rng: np.random.Gen
     return corrupt(targets, settings.common_strength)
 
 
-def individual_confusions(n_classes: int, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
-    """(R, C, C) ``pi_r[r, c, l] = P(observe l | true c, annotator r)``, asymmetric."""
-    return corrupt(_other_targets((settings.n_annotators, n_classes), rng), settings.individual_strength)
-
-
-def family_confusions(n_classes: int, settings: CrowdSettings, rng: np.random.Generator) -> FloatArray:
-    """(G, C, C) ``pi_f[k, c, l] = P(observe l | true c, what family k has in common)``, asymmetric."""
-    return corrupt(_other_targets((settings.families, n_classes), rng), settings.individual_strength)
+def own_confusions(count: int, n_classes: int, strength: float, rng: np.random.Generator) -> FloatArray:
+    """(R, C, C) ``[r, c, l] = P(observe l | true c)`` of each of so many annotators or families, asymmetric."""
+    return corrupt(_other_targets((count, n_classes), rng), strength)
 
 
 def corrupt(targets: IntArray, strength: float) -> FloatArray:
@@ -389,19 +384,18 @@ def simulate_crowd(
     codes = _check_instances(z, features, len(classes))
     counts = draw_counts(len(codes), settings, stream(settings.seed, "assignment"))
     tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
-    if settings.prolific_share:
-        tasks, annotators = _with_prolific(tasks, annotators, len(codes), settings)
     harmful = draw_adversaries(len(classes), settings)
     if harmful is not None:
         tasks, annotators = harmful.move_copyists((tasks, annotators), settings.seed)
         harmful = harmful.act((tasks, annotators), settings)
     gate = draw_gate(features, (tasks, annotators), settings)
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
-    pi_r = individual_confusions(len(classes), settings, stream(settings.seed, "individual"))
+    C, R, strength = len(classes), settings.n_annotators, settings.individual_strength
+    pi_r = own_confusions(R, C, strength, stream(settings.seed, "individual"))
     groups = pi_f = None
     if settings.families:
-        groups = np.arange(settings.n_annotators) * settings.families // settings.n_annotators
-        pi_f = family_confusions(len(classes), settings, stream(settings.seed, "families"))
+        groups = np.arange(R) * settings.families // R
+        pi_f = own_confusions(settings.families, C, strength, stream(settings.seed, "families"))
         pi_r = settings.family_share * pi_f[groups] + (1 - settings.family_share) * pi_r
     omega = gate.of_pairs(tasks, annotators)
     # Drawn at once, so that the same seed gives the same random numbers whatever the matrices are.
@@ -449,17 +443,6 @@ def draw_assignment(counts: IntArray, n_annotators: int, rng: np.random.Generato
     chosen.sort(axis=1)
     tasks, slots = np.nonzero(chosen >= 0)
     return tasks, chosen[tasks, slots]
-
-
-def _with_prolific(
-    tasks: IntArray, annotators: IntArray, n_instances: int, settings: CrowdSettings
-) -> tuple[IntArray, IntArray]:
-    """The assignment, with a share of all instances for the first annotator."""
-    chosen = np.flatnonzero(stream(settings.seed, "prolific").random(n_instances) < settings.prolific_share)
-    new = np.setdiff1d(chosen, tasks[annotators == 0])
-    tasks, annotators = np.append(tasks, new), np.append(annotators, np.zeros(len(new), dtype=np.int64))
-    order = np.lexsort((annotators, tasks))
-    return tasks[order], annotators[order]
 
 
 def _check_instances(z: npt.ArrayLike, features: npt.NDArray[Any], n_classes: int) -> IntArray:

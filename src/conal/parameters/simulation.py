@@ -30,11 +30,6 @@ class CrowdSettings:
     labels_per_instance: Annotated[
         float, number(at_least=1), Doc("Mean number of labels per training instance, at most the number of annotators.")
     ] = 3.0
-    prolific_share: Annotated[
-        float,
-        fraction(),
-        Doc("Share of the instances that the first annotator labels in addition to those that chance gives."),
-    ] = 0.0
     common_strength: Annotated[
         float,
         fraction(),
