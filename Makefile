@@ -46,7 +46,7 @@ dist: $(STAMP)  ## build the wheel and the source distribution in dist/
 test-wheel: dist  ## install the wheel in an empty environment outside of the checkout, and run it there
 	$(BIN)/python tools/check_wheel.py
 
-test-label-studio: $(STAMP) $(LABEL_STUDIO)/.installed  ## follow docs/label-studio.md with a real Label Studio server (a gigabyte to install)
+test-label-studio: $(STAMP) $(LABEL_STUDIO)/.installed  ## follow docs/guides/label-studio.md with a real Label Studio server (a gigabyte to install)
 	LABEL_STUDIO_PROGRAM=$(LABEL_STUDIO)/bin/label-studio $(BIN)/python -m pytest tests/label_studio
 
 $(LABEL_STUDIO)/.installed:
@@ -111,6 +111,7 @@ fuzz: $(STAMP)  ## attack conal for five minutes, or MINUTES=60, or with FILES=1
 
 pages: $(STAMP)  ## pages that follow from the code
 	$(BIN)/python tools/cli_reference.py
+	$(BIN)/python tools/methods_reference.py
 	$(BIN)/python benchmarks/page.py --text
 
 golden: $(STAMP)  ## write the golden set of the tests again; review the difference

@@ -207,7 +207,8 @@ def _scale_chart(found: dict[str, Any]) -> Any:
 def _processes(found: dict[str, Any]) -> list[str]:
     text = (
         "Data that two processes on this machine send each other per iteration of Dawid-Skene or step of training, "
-        "measured at the loopback interface, against the [cost model](many-machines.md) (`make bench-processes`). "
+        "measured at the loopback interface, against the [cost "
+        "model](guides/several-machines.md#communication-and-memory) (`make bench-processes`). "
         "Times are from a machine with two cores, which the two processes share with all other programs."
     )
     return ["## Two processes", text, processes.table(found["rows"])]

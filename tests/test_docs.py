@@ -23,10 +23,11 @@ from conal.report.evidence import Evidence
 from conal.report.findings import Findings, findings_registry
 from helpers.commands import run_line
 from helpers.guide import CONTRIBUTING, guide_code
+from helpers.pages import commands
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-IMPORTING = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+FILES = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -41,7 +42,7 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of "Your own data", on files in the layout shown there."""
+    """The commands of the README, on files in the layout that it states."""
     monkeypatch.chdir(tmp_path)
     data = conal.datasets.synthetic(n_train=80, n_valid=10, n_test=10, n_classes=2, n_annotators=5, seed=0)
     crowd = data.annotations
@@ -53,18 +54,27 @@ def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     features = pa.table({"task": ids.tolist(), **{f"f{k}": data.x[:, k] for k in range(data.x.shape[1])}})
     write_table(features, tmp_path / "features.csv")
     write_table(features.slice(0, 7), tmp_path / "new_features.csv")
-    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ conal")]
-    assert len(commands) == 3
-    for command in commands:
+    (tmp_path / "answers.csv").write_bytes((tmp_path / "labels.csv").read_bytes())
+    rows = [f"{ids[k]},{('cat', 'dog')[data.y_true[k]]}" for k in range(0, 80, 2)]
+    (tmp_path / "gold.csv").write_text("\n".join(["task,label", *rows]), encoding="utf-8")
+    ran = [line for line in commands(ROOT / "README.md") if line.startswith("conal")]
+    assert len(ran) == 3
+    for command in ran:
         run_line(command)
     predictions = (tmp_path / "predictions.csv").read_text().splitlines()
     assert predictions[0] == "task,label,probability,proba_cat,proba_dog"
     assert len(predictions) == 8
-    clean, workers = ((tmp_path / name).read_text().splitlines() for name in ("clean.csv", "workers.csv"))
+    clean = (tmp_path / "clean.csv").read_text().splitlines()
     assert clean[0] == predictions[0]
     assert len(clean) == 1 + named.n_tasks
-    assert workers[0] == "worker,num_examples_labeled,annotator_quality,agreement_with_consensus,quality_basis"
-    assert len(workers) == 6
+    assert (tmp_path / "jury" / "report.html").is_file()
+
+
+def test_the_readme_is_short_and_has_a_picture() -> None:
+    assert len(README.splitlines()) <= 150
+    assert len(README.split()) <= 750
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    assert (ROOT / picture).stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("name", ["SoftVotes", "SmoothedVotes", "LabelsGiven"])
@@ -104,17 +114,17 @@ def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("file", ["labels.csv", "annotators.csv"])
-def test_every_column_of_the_tables_is_in_the_readme(file: str) -> None:
+def test_every_column_of_the_tables_is_documented(file: str) -> None:
     crowd = conal.Annotations.from_triples([0, 0, 1], ["ann", "bob", "ann"], ["x", "CLASS", "x"])
     omega, pi = np.full(3, 0.5), np.stack([np.eye(2)] * 2)
     known = np.array([0, -1])  # with true labels there are more columns
     table = Findings(Evidence(crowd, np.eye(2), np.eye(2), np.eye(2), pi, omega, known=known)).tables[file]
-    (text,) = re.findall(rf"^Columns of `{file}`:\n\n(.*?)\n\n", README, flags=re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(rf"^Columns of `{file}`:\n\n(.*?)\n\n", FILES, flags=re.MULTILINE | re.DOTALL)
     assert set(table.column_names) - {"proba_x"} <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
-    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| [^|]+ \| ([^|]*) ?\|$", IMPORTING, flags=re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| [^|]+ \| ([^|]*) ?\|$", FILES, flags=re.MULTILINE)
     documented = {name.strip("`"): (what, options) for names, what, options in rows for name in names.split(", ")}
     del documented["--set format"]
     assert sorted(documented) == sorted((*PLAIN_FORMATS, *platforms.names()))
@@ -127,11 +137,11 @@ def test_every_format_is_in_the_table_of_formats_with_its_options() -> None:
         assert platforms.get(name).title.removeprefix("a ").split()[0] in what, name
 
 
-def test_the_python_example_of_importing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_example_of_true_labels_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", IMPORTING, flags=re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", FILES, flags=re.DOTALL)
     found: dict[str, Any] = {}
-    exec(compile(code, "importing.md", "exec"), found)  # noqa: S102
+    exec(compile(code, "files.md", "exec"), found)  # noqa: S102
     assert repr(found["file"].annotations) == "Annotations(1 tasks, 2 annotators, 2 classes, 2 annotations)"
     assert found["file"].true_labels == {"h1": "cat"}
     assert found["file"].data.column_names == ["task", "text"]
@@ -185,3 +195,25 @@ def test_the_commands_have_help() -> None:
         assert command.help, name
         for parameter in command.params:
             assert getattr(parameter, "help", None), f"{name}: {parameter.name}"
+
+
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(page: Path) -> None:
+    """Headings are checked when the site is built."""
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if ":" not in target and not target.endswith("notebook.md"):  # a page that is made of the notebook
+            assert (page.parent / target).exists(), target
+
+
+def test_pages_that_the_source_names_exist() -> None:
+    texts = [
+        path.read_text(encoding="utf-8")
+        for folder in ("src", "tools", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    names = {name for text in texts for name in re.findall(r"\bdocs/[\w/-]+\.md", text)}
+    assert len(names) > 3
+    assert all((ROOT / name).is_file() for name in names), names

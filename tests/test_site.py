@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 import cli_reference
+import methods_reference
 from conal import aggregation, methods
 from docstrings import readable
-from helpers.commands import run_line
+from helpers.pages import run_page
 
 ROOT = Path(__file__).parents[1]
-EXECUTED = ("tutorial.md", "label-studio.md", "common-noise.md")
-"""Pages that are gone through from top to bottom, Python and commands, in one folder."""
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.large
@@ -45,6 +43,11 @@ def test_the_reference_of_commands_is_current() -> None:
     assert _without_names(written) == _without_names(cli_reference.page()), "run `make pages`"
 
 
+def test_the_page_of_methods_and_aggregators_is_current() -> None:
+    written = methods_reference.PAGE.read_text(encoding="utf-8")
+    assert written == methods_reference.page(), "run `make pages`"
+
+
 def _without_names(page: str) -> str:
     page = re.sub(r"\s", "", page)
     for name in sorted({*aggregation.names(), *methods.names()}, key=len, reverse=True):
@@ -63,16 +66,6 @@ def test_docstrings_become_markdown() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXECUTED)
-def test_examples_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_about_confusion_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    blocks = BLOCK.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
-    assert blocks
-    for language, code in blocks:
-        if language == "python":
-            exec(compile(code, name, "exec"), namespace)  # noqa: S102
-            continue
-        for line in code.splitlines():
-            assert line.startswith("$ conal "), line
-            run_line(line[2:])
+    run_page(ROOT / "docs" / "explanation" / "confusion.md")

@@ -1,4 +1,4 @@
-"""docs/cli.md from the options of every command, by panel, and what ``--set`` takes: `make pages` writes it."""
+"""docs/cli.md from the options of every command, what ``--set`` takes, and names of columns: `make pages` writes it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from conal.cli import app
+from conal.data.frames import ALIASES
 
 __all__ = ["PAGE", "page"]
 
@@ -24,6 +25,11 @@ as `--set missing=NA,-1`. Parameters of methods and aggregators are set in the s
 Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, 130 if interrupted, 143 if terminated. With
 `--json` a command prints one JSON object on standard output, and everything else on standard error."""
 
+COLUMNS = """\
+Columns of tables are found by these names. Upper and lower case, blanks, dots, dashes and underscores make no
+difference: `WorkerId` is `worker_id`."""
+ROLES = ("task", "worker", "label", "truth", "text", "time", "group", "cost", "limit")
+
 
 def page() -> str:
     """The whole page."""
@@ -31,6 +37,7 @@ def page() -> str:
     commands = typer.main.get_group(app).commands
     for name in sorted(name for name, command in commands.items() if not command.hidden):
         parts += _section(name, commands[name])
+    parts += ["## Names of columns", COLUMNS, _table("column of", [(role, _listed(ALIASES[role])) for role in ROLES])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -49,6 +56,10 @@ def _section(name: str, command: Any) -> Iterator[str]:
     settings = getattr(importlib.import_module(f"conal.cli.{name}"), "SETTINGS", {})
     if settings:
         yield _table("`--set`", [(each.name, each.help + _default(each.default)) for each in settings.values()])
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _default(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The guide ``docs/label-studio.md`` against a real Label Studio server, and what a browser then shows."""
+"""The guide ``docs/guides/label-studio.md`` against a real Label Studio server, and what a browser then shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .server import OWNER, PASSWORD, User, running
 
 __all__ = ["browser"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "label-studio.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "label-studio.md"
 BLOCK = re.compile(r"^```(python|console|sh)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 CONFIG = """<View>
   <Text name="review" value="$text"/>
@@ -188,5 +188,5 @@ def log_in(driver: Any, address: str, wait: Any) -> None:
 
 def test_the_guide_says_how_to_run_it() -> None:
     assert "make test-label-studio" in PAGE.read_text(encoding="utf-8")
-    makefile = (PAGE.parents[1] / "Makefile").read_text(encoding="utf-8")
+    makefile = (PAGE.parents[2] / "Makefile").read_text(encoding="utf-8")
     assert re.search(r"^test-label-studio:", makefile, flags=re.MULTILINE)

@@ -44,7 +44,7 @@ def export(
 
     The file takes a batch of feature rows of any size and gives class probabilities: feature scaling and all networks
     are in it, nothing about annotators is. Its metadata name the input, the features and the classes. Before the file
-    is put into place, it is run on random rows, where it must give what conal predict gives. See docs/deployment.md.
+    is put into place, it is run on random rows, where it must give what conal predict gives. See docs/exports.md.
     """
     from conal.estimator import load
     from conal.estimator.export import writer_for

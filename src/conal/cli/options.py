@@ -20,7 +20,7 @@ DATA, LABELS, TRAINING, REPORT, PRIVACY = "Data", "Labels", "Training", "Report"
 
 ENCODER = "Folder of the encoder that the model was fitted with (encoder of conal fit)."
 DEFAULT_METHOD = "xconal"
-"""The default method; docs/choosing.md has the reasons."""
+"""The default method; docs/guides/choosing.md has the reasons."""
 
 
 def option(declares: type[Any], name: str, *flags: str, **more: Any) -> Any:

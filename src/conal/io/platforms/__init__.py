@@ -1,7 +1,7 @@
 """Exports of annotation platforms, one module each: how to recognise and read them.
 
 Each module of this package with a class decorated with :func:`conal.io.platforms.base.register` adds a format; the
-command line, the table in ``docs/importing.md`` and the contract tests follow.
+command line, the table in ``docs/files.md`` and the contract tests follow.
 
 >>> from conal.io import platforms
 >>> "label-studio" in platforms.names()

@@ -1,4 +1,4 @@
-"""The guide to deployment is true: its examples run, and its service answers where conal cannot be imported."""
+"""The page about exported models is true: its examples run, and its service answers where conal cannot be imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from helpers.commands import run_line
 from helpers.exports import BLOCK_CONAL
 from helpers.processes import one_thread
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "deployment.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[1] / "docs" / "exports.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 SERVICE = "# service.py\n"
 
@@ -68,7 +68,7 @@ def test_the_guide_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Monkey
         if code.startswith(SERVICE):
             services.append(code)
         elif language == "python":
-            exec(compile(code, "deployment.md", "exec"), names)  # noqa: S102
+            exec(compile(code, "exports.md", "exec"), names)  # noqa: S102
         else:
             for line in code.splitlines():
                 run_line(line.removeprefix("$ "))
