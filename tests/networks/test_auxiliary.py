@@ -46,6 +46,36 @@ def test_a_learned_scale_is_a_parameter() -> None:
     assert float(made.scale.grad) != 0
 
 
+def test_a_learned_spread_keeps_the_level() -> None:
+    """Whatever the scale is, the mean of the logits is that of the paper's gate, within [-1, 1]."""
+    made, pairs = AuxiliaryNetwork(4, 5, scale="spread"), (torch.arange(5), Present(None, torch.arange(5)))
+    x = torch.randn(5, 4)
+    cosine = (made.instance_embedding(x) * made.annotator_embedding(pairs[1])).sum(-1)
+    torch.testing.assert_close(made(x, *pairs), cosine)  # it starts as the paper's
+    with torch.no_grad():
+        made.scale.fill_(7.0)
+    found = made(x, *pairs)
+    torch.testing.assert_close(found, 7 * (cosine - cosine.mean()) + cosine.mean())
+    found.square().sum().backward()
+    assert float(made.scale.grad) != 0
+
+
+def test_the_level_of_predictions_is_a_running_mean_of_training() -> None:
+    made, pairs = AuxiliaryNetwork(4, 5, scale="spread"), (torch.arange(5), Present(None, torch.arange(5)))
+    first, second = torch.randn(5, 4), torch.randn(5, 4)
+    means = [float(made(x, *pairs).detach().mean()) for x in (first, second)]
+    expected = 0.9 * means[0] + 0.1 * means[1]
+    assert float(made.level) == pytest.approx(expected, abs=1e-6)
+    made.eval()
+    with torch.no_grad():
+        made.scale.fill_(3.0)
+        cosine = (made.instance_embedding(first) * made.annotator_embedding(pairs[1])).sum(-1)
+        torch.testing.assert_close(made(first, *pairs), 3 * (cosine - expected) + expected)
+        alone = made(first[:1], torch.zeros(1, dtype=torch.int64), Present(None, torch.zeros(1, dtype=torch.int64)))
+    torch.testing.assert_close(alone[0], 3 * (cosine[0] - expected) + expected)  # not the mean of this one pair
+    assert float(made.level) == pytest.approx(expected, abs=1e-6)
+
+
 def test_annotator_features_replace_the_table() -> None:
     """Two annotators with equal features cannot be told apart, and no table is learned."""
     features = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -64,8 +94,9 @@ def test_both_embeddings_are_unit_vectors() -> None:
             torch.testing.assert_close(embedding.norm(dim=-1), torch.ones(3))
 
 
-def test_gradcheck() -> None:
-    made = AuxiliaryNetwork(3, 2, embedding_dim=4).double()
+@pytest.mark.parametrize("scale", [1.0, "learn", "spread"])
+def test_gradcheck(scale: float | str) -> None:
+    made = AuxiliaryNetwork(3, 2, embedding_dim=4, scale=scale).double()
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
         lambda x: made(x, torch.tensor([0, 1, 1]), Present(None, torch.tensor([0, 0, 1]))), (x,)

@@ -252,6 +252,8 @@ def label_columns(matrices: Tensor, labels: Tensor) -> Tensor:
 
 EPS = 1e-6
 """Minimum norm of an embedding; smaller norms give unbounded gradients."""
+LEVEL_MOMENTUM = 0.1
+"""Share of a batch in the running mean of the agreement."""
 
 
 class AuxiliaryNetwork(nn.Module):
@@ -263,8 +265,14 @@ class AuxiliaryNetwork(nn.Module):
         v_i = W_v x_i + b_v, \quad u_r = W_u e_r + b_u, \quad
         \omega_i^r = \sigma(k \, \bar u_r^\top \bar v_i) \qquad \text{Eq. (3)}
 
-    with :math:`\bar u = u / \|u\|`. The paper has :math:`k = 1`, which confines omega to [0.27, 0.73]; another
-    ``scale``, or ``scale="learn"``, lets the gate open and close further.
+    with :math:`\bar u = u / \|u\|`. The paper has :math:`k = 1`, which confines omega to [0.27, 0.73]. Another
+    ``scale``, or ``scale="learn"``, lets the gate open and close further. ``scale="spread"`` learns how much omega
+    varies, and keeps its level within the paper's bounds:
+
+    .. math:: \omega_i^r = \sigma(k \, (\bar u_r^\top \bar v_i - m) + m)
+
+    where m is the mean agreement of instances and annotators, in training that of the batch, and otherwise a running
+    mean.
 
     Parameters
     ----------
@@ -276,7 +284,7 @@ class AuxiliaryNetwork(nn.Module):
         Dimension D of both embeddings.
     annotator_features : (R, F) tensor, optional
         Raw features of the annotators; ``u_r`` is then linear in them and no table is learned.
-    scale : float or "learn"
+    scale : float, "learn" or "spread"
         The factor k.
     """
 
@@ -300,12 +308,13 @@ class AuxiliaryNetwork(nn.Module):
             self.annotator_bias = nn.Parameter(torch.empty(int(embedding_dim)).uniform_(-bound, bound))
         else:
             self.annotator = nn.Linear(annotator_features.shape[1], int(embedding_dim))
-        self.learn_scale = scale == "learn"
-        start = torch.tensor(1.0 if self.learn_scale else float(scale))
-        if self.learn_scale:
-            self.scale = nn.Parameter(start)
+        self.keeps_level = scale == "spread"
+        if isinstance(scale, str):
+            self.scale = nn.Parameter(torch.ones(()))
         else:
-            self.register_buffer("scale", start)
+            self.register_buffer("scale", torch.tensor(float(scale)))
+        if self.keeps_level:
+            self.register_buffer("level", torch.tensor(torch.nan))
 
     def annotator_embedding(self, present: Present) -> Tensor:
         """(A, D) unit vectors of the annotators that are present."""
@@ -321,4 +330,15 @@ class AuxiliaryNetwork(nn.Module):
         """(P,) logits of omega for pairs of an instance (row of ``x``) and an annotator."""
         instances = self.instance_embedding(x).index_select(0, rows)
         annotators = self.annotator_embedding(present).index_select(0, present.place)
-        return self.scale * (instances * annotators).sum(-1)
+        agreement = (instances * annotators).sum(-1)
+        if not self.keeps_level:
+            return self.scale * agreement
+        level = self._batch_level(agreement) if self.training and len(rows) else self.level.nan_to_num()
+        return self.scale * (agreement - level) + level
+
+    def _batch_level(self, agreement: Tensor) -> Tensor:
+        """The mean agreement of a batch, which the running mean follows."""
+        mean = agreement.mean()
+        with torch.no_grad():
+            self.level.copy_(torch.where(self.level.isnan(), mean, torch.lerp(self.level, mean, LEVEL_MOMENTUM)))
+        return mean
