@@ -57,6 +57,7 @@ def test_a_learned_spread_keeps_the_level() -> None:
     found = made(x, *pairs)
     torch.testing.assert_close(found, 7 * (cosine - cosine.mean()) + cosine.mean())
     found.square().sum().backward()
+    assert made.scale.grad is not None
     assert float(made.scale.grad) != 0
 
 

@@ -59,9 +59,10 @@ class CoNALParameters:
         float | Literal["learn", "spread"],
         number(),
         Doc(
-            "Factor on the inner product in omega. 'spread' learns how much omega varies and keeps its level within the "
-            "paper's bounds, which identify the common confusion. The paper's 1 confines omega to [0.27, 0.73]. 'learn' "
-            "is free: it can be more accurate, but where omega hardly varies it runs to 0, and the common matrix is lost."
+            "Factor on the inner product in omega. 'spread' learns how much omega varies, and keeps its level within "
+            "the paper's bounds, which identify the common confusion. The paper's 1 confines omega to [0.27, 0.73]. "
+            "'learn' is free: it can be more accurate, but where omega hardly varies it runs to 0, and the common "
+            "matrix is lost."
         ),
     ] = "spread"
 

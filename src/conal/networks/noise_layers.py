@@ -289,6 +289,7 @@ class AuxiliaryNetwork(nn.Module):
     """
 
     annotator_features: Tensor | None
+    level: Tensor
 
     def __init__(
         self,
