@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr, softmax
+from scipy.special import entr, rel_entr, softmax
 
 from conal._arrays import BoolArray, FloatArray, IntArray, draw_from_rows, row_slices
 from conal.errors import InputError
@@ -101,11 +100,6 @@ def smooth(pi: object, epsilon: float) -> FloatArray:
     return np.asarray((1 - epsilon) * matrices + epsilon / matrices.shape[-1])
 
 
-def chunks(n: int, cells: int) -> Iterator[slice]:
-    """Slices of ``range(n)``: chunks of rows such that an array with ``cells`` numbers per row stays small."""
-    return row_slices(n, cells, CHUNK_CELLS)
-
-
 def _read_omega(omega: object, R: int) -> FloatArray:
     rates = numbers(omega, "omega")
     if rates.ndim != 2 or rates.shape[1] != R or not len(rates):
@@ -155,11 +149,8 @@ def row_divergence(pi: FloatArray) -> FloatArray:
     >>> row_divergence(np.array([[0.5, 0.5], [0.0, 1.0]])).round(4).tolist()
     [[0.0, inf], [0.6931, 0.0]]
     """
-    log_pi, columns = _log(pi), (*range(pi.ndim - 2), -1, -2)
-    own = (pi * log_pi).sum(-1)[..., :, None]
-    finite = np.maximum(own - pi @ log_pi.transpose(columns), 0)
-    infinite = (pi > 0).astype(np.float64) @ (pi == 0).astype(np.float64).transpose(columns) > 0
-    return np.where(infinite, np.inf, finite)
+    apart = rel_entr(pi[..., :, None, :], pi[..., None, :, :]).sum(-1)
+    return np.asarray(np.maximum(apart, 0))
 
 
 def separate_divergence(model: NoiseModel) -> FloatArray:
@@ -176,7 +167,7 @@ def separate_divergence(model: NoiseModel) -> FloatArray:
     infinite = np.isinf(table)
     finite = np.where(infinite, 0.0, table)
     divergence = np.empty(N)
-    for rows in chunks(N, C * C):
+    for rows in row_slices(N, C * C, CHUNK_CELLS):
         part = model.part(rows)
         common = np.where(part.observed, part.omega, 0.0)
         weights = np.column_stack([common.sum(1), np.where(part.observed, 1 - part.omega, 0.0)])
@@ -201,7 +192,7 @@ def mixture_divergence(model: NoiseModel) -> FloatArray:
     divergence = np.zeros(N)
     for r in model.active().tolist():
         labelled = np.flatnonzero(model.observed[:, r])
-        for some in chunks(len(labelled), C * C):
+        for some in row_slices(len(labelled), C * C, CHUNK_CELLS):
             rows = labelled[some]
             divergence[rows] += _expected_divergence(model.rho[rows], model.mixture(rows, r))
     return divergence
@@ -231,7 +222,7 @@ def _log(pi: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ErrorLowerBound:
-    """The bound and its terms: ``raw = entropy_term - kl_term - constant_term``.
+    """The bound, and the entropies and divergences that it is made of.
 
     Parameters
     ----------
@@ -254,11 +245,6 @@ class ErrorLowerBound:
     epsilon: float = 0.0
 
     @property
-    def n_instances(self) -> int:
-        """N."""
-        return len(self.entropy)
-
-    @property
     def F(self) -> FloatArray:  # noqa: N802 - the paper's name
         """(N,) entropy minus divergence of each instance: the uncertainty that its labels leave, in nats."""
         return self.entropy - self.divergence
@@ -271,12 +257,7 @@ class ErrorLowerBound:
     @property
     def raw(self) -> float:
         """The right-hand side of the theorem: void below 0, and minus infinity if a KL is infinite."""
-        return self._scaled(self.F.sum() - math.log(2))
-
-    @property
-    def tight_raw(self) -> float:
-        """The same with the divergence of the mixtures."""
-        return self._scaled(self.tight_F.sum() - math.log(2))
+        return self._by(self.F)
 
     @property
     def value(self) -> float:
@@ -286,27 +267,7 @@ class ErrorLowerBound:
     @property
     def tight_value(self) -> float:
         """The bound by the first line of the proof, never below ``value``."""
-        return max(self.tight_raw, 0.0)
-
-    @property
-    def entropy_term(self) -> float:
-        """Sum of H(rho_i) / (N^2 log C)."""
-        return self._scaled(self.entropy.sum())
-
-    @property
-    def kl_term(self) -> float:
-        """Sum of divergences / (N^2 log C)."""
-        return self._scaled(self.divergence.sum())
-
-    @property
-    def tight_kl_term(self) -> float:
-        """Sum of the mixtures' divergences / (N^2 log C)."""
-        return self._scaled(self.tight_divergence.sum())
-
-    @property
-    def constant_term(self) -> float:
-        """log 2 / (N^2 log C), the price of Fano's inequality."""
-        return self._scaled(math.log(2))
+        return max(self._by(self.tight_F), 0.0)
 
     @property
     def min_instances(self) -> float:
@@ -314,8 +275,9 @@ class ErrorLowerBound:
         largest = float(self.F.max())
         return 2 * math.log(2) / largest if largest > 0 else math.inf
 
-    def _scaled(self, nats: float) -> float:
-        return float(nats) / (self.n_instances**2 * math.log(self.n_classes))
+    def _by(self, uncertainty: FloatArray) -> float:
+        nats = uncertainty.sum() - math.log(2)  # log 2 is the price of Fano's inequality
+        return float(nats) / (len(uncertainty) ** 2 * math.log(self.n_classes))
 
 
 def error_lower_bound(
@@ -360,7 +322,7 @@ def error_lower_bound(
     -------
     ErrorLowerBound
         ``value``; ``tight_value``, from the divergence of the mixtures omega pi_g + (1 - omega) pi_r, as in the proof
-        before it separates them; their parts, ``F``, and the corollary's ``min_instances``.
+        before it separates them; ``entropy``, the divergences, ``F``, and the corollary's ``min_instances``.
 
     References
     ----------
@@ -425,7 +387,7 @@ def posterior(labels: object, rho: object, pi_g: object, pi_r: object, omega: ob
     log_joint = _log_or_minus_infinity(model.rho)
     for r in model.active().tolist():
         labelled = np.flatnonzero(model.observed[:, r])
-        for part in chunks(len(labelled), model.pi_g.size):
+        for part in row_slices(len(labelled), model.pi_g.size, CHUNK_CELLS):
             rows = labelled[part]
             log_joint[rows] += _evidence(model.mixture(rows, r), codes[rows, r])
     impossible = np.flatnonzero(np.isneginf(log_joint).all(axis=1))
@@ -484,7 +446,7 @@ def bayes_error(
     rng = np.random.default_rng(seed)
     N, C = model.rho.shape
     mean, variance = np.empty(N), np.empty(N)
-    for rows in chunks(N, n_draws * C):
+    for rows in row_slices(N, n_draws * C, CHUNK_CELLS):
         errors = _draw_errors(model.part(rows), n_draws, rng)
         mean[rows], variance[rows] = errors.mean(axis=0), errors.var(axis=0, ddof=1)
     # Instances are drawn independently, so their variances add up.

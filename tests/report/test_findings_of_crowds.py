@@ -111,12 +111,7 @@ def test_the_gain_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
     found = random_evidence(seed)
     crowd = found.annotations
-    low = (
-        annotators_table(found, intervals_of(found, 0).quality)["annotator_quality_low"]
-        .to_numpy(zero_copy_only=False)
-        .astype(float)
-    )
-    rows = suggestions.suggestions(found, low)
+    rows = suggestions.suggestions(found)
     matrix, by_task = crowd.to_matrix(), {row["task"]: row for row in rows}
     for task in range(40):
         gained = {}

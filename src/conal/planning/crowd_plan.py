@@ -34,6 +34,7 @@ from conal.planning.gains import (
     candidates,
     value_of_answers,
 )
+from conal.report.evidence import entropy
 
 # A batch of labels that makes as many more labels right as a budget allows.
 
@@ -94,7 +95,7 @@ def plan_labels(
     orders = make_orders(tasks)
     steps = list(_first_steps(orders))
     heapq.heapify(steps)
-    rows: list[tuple[int, int, float, float]] = []
+    rows: list[tuple[int, int, float, float | None]] = []
     while steps:
         _, place, order, taken, end = heapq.heappop(steps)
         who = orders.annotators[place, order, taken:end].tolist()
@@ -107,7 +108,8 @@ def plan_labels(
             continue
         left -= cost
         for r in who:
-            rows.append((int(tasks[place]), r, gain / len(who), _price(problem, r, expert_cost)))
+            price = problem.price[r] if r != EXPERT else expert_cost
+            rows.append((int(tasks[place]), r, gain / len(who), price))
             if r != EXPERT:
                 capacity[r] -= 1
         for step in _next_steps(orders, place, order, end):
@@ -134,10 +136,6 @@ def _tasks_in_question(
     most = min(len(doubt), max(MOST_TASKS, int(min(4 * budget / max(cheapest, 1e-9), len(doubt)))))
     some = np.argpartition(-doubt, most - 1)[:most] if most else np.arange(0)
     return np.sort(some[doubt[some] > max(least_gain, 0.0) - 1e-12])
-
-
-def _price(problem: LabelingProblem, r: int, expert_cost: float | None) -> float:
-    return float(expert_cost or 0) if r == EXPERT else float(problem.price[r])
 
 
 class _Orders(NamedTuple):
@@ -180,8 +178,8 @@ def _expert_first(like: _Orders, q: FloatArray, expert_cost: float) -> _Orders:
     """The expert alone, in the shape of another order."""
     who, costs = np.full_like(like.annotators, NOBODY), np.full_like(like.costs, np.inf)
     who[:, 0], costs[:, 0] = EXPERT, expert_cost
-    gain, bits = 1 - q.max(1), -(q * np.log2(np.maximum(q, 1e-300))).sum(1)
-    gains, worth = (np.repeat(each[:, None], who.shape[1], 1) for each in (gain, gain + INFORMATION * bits))
+    gain = 1 - q.max(1)
+    gains, worth = (np.repeat(each[:, None], who.shape[1], 1) for each in (gain, gain + INFORMATION * entropy(q)))
     return _Orders(who, costs, gains, worth)
 
 
@@ -436,12 +434,14 @@ def crowd_plan(
     at = np.arange(1, n + 1)
     ask: list[Any] = [people[r] if r != EXPERT else "expert" for r in planned.annotators.tolist()]
     low, high = (np.interp(at, forecast.labels, ends) for ends in (forecast.low, forecast.high))
+    _, place, number = np.unique(planned.tasks, return_inverse=True, return_counts=True)
+    reasons = np.where(planned.gain < LEAST_GAIN, 2, np.where(number[place] > 1, 1, 0))
     right = np.minimum(problem.accuracy + np.cumsum(planned.gain) / max(len(problem.posterior), 1), 1.0)
     table = pa.table(
         {
             "task": name_column(task_ids[planned.tasks]) if n else pa.array([], pa.string()),
             "ask": pa.array([str(name) for name in ask], pa.string()),
-            "reason": pa.array([REASONS[k] for k in _reasons(planned)], pa.string()),
+            "reason": pa.array([REASONS[k] for k in reasons], pa.string()),
             "expected_gain": pa.array(planned.gain),
             "cost": pa.array(planned.cost),
             "total_cost": pa.array(np.cumsum(planned.cost)),
@@ -451,13 +451,6 @@ def crowd_plan(
         }
     )
     return CrowdPlan(table, forecast, planned)
-
-
-def _reasons(planned: Planned) -> list[int]:
-    """The reason of every row, as a place in REASONS."""
-    _, place, number = np.unique(planned.tasks, return_inverse=True, return_counts=True)
-    several = number[place] > 1 if len(place) else np.zeros(0, bool)
-    return [int(k) for k in np.where(planned.gain < LEAST_GAIN, 2, np.where(several, 1, 0))]
 
 
 def labels_for(

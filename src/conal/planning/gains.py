@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import BoolArray, FloatArray, IntArray, row_slices
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums, row_slices
 from conal.errors import InputError
 from conal.metrics.rates import Rate
-from conal.report.evidence import Evidence
+from conal.report.evidence import Evidence, entropy
 
 # The labelling problem: what is known of the tasks, and who can be asked about them.
 
@@ -80,11 +80,7 @@ def checked_by_others(
     weight = (given - 1) / np.maximum(given, 1)
     if known is not None:
         weight = np.where(known, 1.0, weight)
-    counts = np.empty((n_annotators, posterior.shape[1]))
-    for c in range(posterior.shape[1]):
-        each = (weight * posterior[:, c])[existing.tasks]
-        counts[:, c] = np.bincount(existing.annotators, weights=each, minlength=n_annotators)
-    return counts
+    return grouped_sums(existing.annotators, (weight[:, None] * posterior)[existing.tasks], n_annotators)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +175,8 @@ class LabelingProblem:
         n_tasks, size = len(self.posterior), np.bincount(codes, minlength=n_groups)
 
         def sums(values: FloatArray) -> FloatArray:
-            total = np.zeros((n_groups, *values.shape[1:]))
-            np.add.at(total, codes, values)
-            return total
+            flat = grouped_sums(codes, values.reshape(len(values), -1), n_groups)
+            return flat.reshape(n_groups, *values.shape[1:])
 
         weight = self.class_counts.sum(1) + CAUTION
         total = np.maximum(sums(weight), 1e-12)
@@ -295,7 +290,6 @@ CHUNK = 8_000_000
 """Products that are computed at a time."""
 MOST_OUTCOMES = 5_000
 """Numbers per task, answers times classes; with more classes, only the most probable ones are told apart."""
-TINY = 1e-300
 
 
 def _classes_kept(n_answers: int, n_classes: int) -> int:
@@ -379,15 +373,10 @@ def answer_information(posterior: FloatArray, confusion: FloatArray, annotators:
     >>> answer_information(np.array([[0.5, 0.5]]), np.array([noisy, blind]), np.array([[0, 1, -1]])).round(3).tolist()
     [[0.531, 0.0, -inf]]
     """
-    spread = _bits(confusion)  # (R, C)
+    spread = entropy(confusion)  # (R, C)
     found = np.empty(annotators.shape)
     for part in row_slices(len(annotators), cells=annotators.shape[1] * posterior.shape[1] ** 2, limit=CHUNK):
         who, q = np.maximum(annotators[part], 0), posterior[part]
         answers = np.einsum("nc,nkcl->nkl", q, confusion[who])
-        found[part] = np.maximum(_bits(answers) - np.einsum("nc,nkc->nk", q, spread[who]), 0.0)
+        found[part] = np.maximum(entropy(answers) - np.einsum("nc,nkc->nk", q, spread[who]), 0.0)
     return np.where(annotators < 0, -np.inf, found)
-
-
-def _bits(shares: FloatArray) -> FloatArray:
-    """Entropy along the last axis, in bits."""
-    return np.asarray(-(shares * np.log2(np.maximum(shares, TINY))).sum(-1))

@@ -413,13 +413,13 @@ def quoted(text: str) -> str:
 
 
 def entropy(probas: FloatArray) -> FloatArray:
-    """(N,) entropy of each row, in bits.
+    """Entropy along the last axis, in bits.
 
     >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
     [1.0, 0.0]
     """
     logs = np.log2(np.where(probas > 0, probas, 1.0))
-    return np.asarray(np.abs((probas * logs).sum(1)))
+    return np.asarray(np.abs((probas * logs).sum(-1)))
 
 
 def plain(name: Any) -> Any:

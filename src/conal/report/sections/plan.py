@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from conal._arrays import FloatArray
-from conal.data.annotations import Annotations
 from conal.data.encoding import Names, name_column
 from conal.io.results import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
@@ -46,9 +44,7 @@ class Plan(Finding):
     def section(self, findings: Findings) -> Plain:
         """The curve."""
         evidence = findings.evidence
-        crowd = evidence.annotations
-        active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
-        problem = LabelingProblem.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
+        crowd, problem = evidence.annotations, labeling_problem(evidence)
         budget = min(3 * crowd.n_tasks, MOST_LABELS)
         planned = plan_labels(problem, budget, least_gain=LEAST_GAIN)
         found = simulate_plan(problem, planned, seed=findings.seed, draws=DRAWS)
@@ -65,6 +61,13 @@ class Plan(Finding):
                 for n, a, low, high in ends
             ],
         }
+
+
+def labeling_problem(evidence: Evidence) -> LabelingProblem:
+    """What can be asked at equal costs, of annotators who gave labels and may be listed."""
+    crowd = evidence.annotations
+    active = np.where(crowd.labels_per_annotator() > 0, np.inf, 0.0)
+    return LabelingProblem.by_evidence(evidence, limits=active, costs=np.ones(crowd.n_annotators))
 
 
 # Which task to show to which annotator next, and what the answer is worth.
@@ -96,29 +99,23 @@ class Suggestions(Finding):
 
     def section(self, findings: Findings) -> Plain:
         """The queue."""
-        listed = findings.columns("annotators")["annotator_quality_low"]
-        quality_low = np.full(findings.evidence.annotations.n_annotators, np.nan)
-        quality_low[findings.evidence.visible_annotators] = listed.to_numpy(zero_copy_only=False).astype(float)
-        rows = suggestions(findings.evidence, quality_low)
+        rows = suggestions(findings.evidence)
         return {"total": len(rows), "rows": rows}
 
     def columns(self, findings: Findings) -> pa.Table:
         """One row per suggestion."""
-        return suggestions_table(findings.section(self.name)["rows"], findings.evidence.annotations)
+        rows, crowd = findings.section(self.name)["rows"], findings.evidence.annotations
+        names = {"task": crowd.task_ids, "worker": crowd.annotator_ids, "label": crowd.classes}
+        columns = ("task", "worker", "expected_gain", "label", "probability")
+        return pa.table({name: _column([row[name] for row in rows], names.get(name)) for name in columns})
 
 
-def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Plain]:
+def suggestions(evidence: Evidence) -> list[Plain]:
     """The first answers of a plan, one for each task, by the annotator whose answer is worth most; largest gain first.
 
-    Parameters
-    ----------
-    quality_low : (R,)
-        Lower bounds of the annotators' quality, NaN for those who are not asked because they gave no labels, or may
-        not be listed. Nobody is asked twice about a task.
+    Nobody is asked twice about a task.
     """
-    crowd = evidence.annotations
-    limits = np.where(np.isnan(quality_low), 0.0, np.inf)
-    problem = LabelingProblem.by_evidence(evidence, limits=limits, costs=np.ones(crowd.n_annotators))
+    problem = labeling_problem(evidence)
     planned = plan_labels(problem, MAX_TASKS, per_task=1, least_gain=LEAST_SUGGESTED_GAIN)
     order = np.argsort(-planned.gain, kind="stable")
     tasks, workers, value = planned.tasks[order], planned.annotators[order], planned.gain[order]
@@ -135,22 +132,10 @@ def suggestions(evidence: Evidence, quality_low: FloatArray) -> list[Plain]:
     ]
 
 
-def suggestions_table(rows: list[Plain], crowd: Annotations) -> pa.Table:
-    """The queue as a table, which may be empty."""
-    return pa.table(
-        {
-            "task": _names([row["task"] for row in rows], crowd.task_ids),
-            "worker": _names([row["worker"] for row in rows], crowd.annotator_ids),
-            "expected_gain": pa.array([row["expected_gain"] for row in rows], pa.float64()),
-            "label": _names([row["label"] for row in rows], crowd.classes),
-            "probability": pa.array([row["probability"] for row in rows], pa.float64()),
-        }
-    )
-
-
-def _names(values: list[Any], names: Names) -> pa.Array:
-    """JSON values as the names that they stand for."""
-    if not values:
-        return pa.array([], pa.string())
+def _column(values: list[Any], names: Names | None) -> pa.Array:
+    """Numbers, or the names that JSON values stand for."""
+    if names is None:
+        return pa.array(values, pa.float64())
     code = {value: k for k, value in enumerate(plain_names(names))}
-    return name_column(names).take(pa.array([code.get(value) for value in values], pa.int64()))
+    found = name_column(names).take(pa.array([code.get(value) for value in values], pa.int64()))
+    return found if values else pa.array([], pa.string())
