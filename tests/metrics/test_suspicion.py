@@ -78,7 +78,7 @@ def test_p_values_of_attention_by_simulation(monkeypatch: pytest.MonkeyPatch) ->
     found, rng = left_out(ann, q), np.random.default_rng(0)
     proba = 0.4 * found.expected + 0.6 * found.habits[ann.annotators]
     crowds = [ann.replace(labels=draw_from_rows(proba, rng.random(len(proba)))) for _ in range(40)]
-    p = np.array([attention(replace(found, crowd=crowd), 10).p_value for crowd in crowds])
+    p = np.array([attention(replace(found, crowd=crowd)).p_value for crowd in crowds])
     assert 0.03 < (p < 0.05).mean() < 0.08
     assert 0.4 < np.median(p) < 0.6
 
@@ -163,7 +163,7 @@ def test_likelihoods_of_shares_and_turns_one_label_after_the_other() -> None:
         own, n = [int(ann.labels[k]) for k in rows], len(rows)
         habit = [(own.count(y) - 1 + HABIT * usual[y]) / (n - 1 + HABIT) for y in own]
         careful = [float(found.posterior[k] @ found.typical[:, ann.labels[k]]) for k in rows]
-        np.testing.assert_array_equal(dict(_labels_in_time(found, 20))[r], rows)
+        np.testing.assert_array_equal(dict(_labels_in_time(found))[r], rows)
         logs = np.array([[np.log(a * c + (1 - a) * h) for c, h in zip(careful, habit, strict=True)] for a in SHARES])
         found_logs = [_log_chances(chances[0][rows], chances[1][rows], a) for a in SHARES.tolist()]
         np.testing.assert_allclose(found_logs, logs, rtol=1e-12)

@@ -42,11 +42,6 @@ class Rate(NamedTuple):
     n_gold: int
     n_effective: float
 
-    @classmethod
-    def unknown(cls) -> Rate:
-        """No value, because there are no true labels."""
-        return cls(np.nan, np.nan, np.nan, 0, 0.0)
-
 
 class Difference(NamedTuple):
     """A share minus another one of the same tasks, with its interval; NaN where it is unknown.
@@ -63,15 +58,15 @@ class Difference(NamedTuple):
     high: float
     share: float
 
-    @classmethod
-    def unknown(cls) -> Difference:
-        """No value, because there are too few true labels."""
-        return cls(np.nan, np.nan, np.nan, np.nan)
-
     def at_most(self, limit: float) -> Difference:
         """The same, where it is known that neither share can be larger than the other by more than ``limit``."""
         value, low, high = np.clip(self[:3], -limit, limit).tolist()
         return self._replace(value=value, low=low, high=high)
+
+
+UNKNOWN_RATE = Rate(np.nan, np.nan, np.nan, 0, 0.0)
+UNKNOWN_DIFFERENCE = Difference(np.nan, np.nan, np.nan, np.nan)
+"""No value, because there are too few true labels."""
 
 
 def gold_rate(
@@ -130,7 +125,7 @@ def gold_rate(
     f, at, y, pi = _checked(predicted, rows, observed, inclusion)
     share().check("confidence", confidence)
     if not len(at):
-        return Rate.unknown()
+        return UNKNOWN_RATE
     sample = Sample(f[at], y, pi)
     return rate_of(float(f.mean()), sample, learn(sample), confidence)
 
@@ -382,7 +377,7 @@ def gold_rates(
     of_each = [of_labels.at(labels) for labels in own]
     # how far predictions of single labels can be trusted, by those of all annotators
     trust = learn(known.sample(of_labels)) if known.number(of_labels) else None
-    above, above_each = Difference.unknown(), [Difference.unknown()] * len(own)
+    above, above_each = UNKNOWN_DIFFERENCE, [UNKNOWN_DIFFERENCE] * len(own)
     if posterior is not None and trust is not None:
         compared = [r for r, each in enumerate(of_each) if known.number(each) >= MIN_OF_ANNOTATOR]
         level = 1 - (1 - confidence) / (1 + len(compared))  # all intervals hold together (Bonferroni)
@@ -394,7 +389,7 @@ def gold_rates(
             above_each[r] = known.difference(same, of_each[r], cleaned_trust, trust, level)
     return GoldRates(
         [known.rate(_Guesses(q[:, c], truth == c, everything).at(tasks), confidence) for c in range(crowd.n_classes)],
-        Rate.unknown() if posterior is None else known.rate(of_cleaned, confidence),
+        UNKNOWN_RATE if posterior is None else known.rate(of_cleaned, confidence),
         known.rate(_by_task(crowd, of_labels, tasks), confidence),
         [known.rate(each, confidence, trust) for each in of_each],
         known.rate(of_votes, confidence),
@@ -432,7 +427,7 @@ class _Known(NamedTuple):
     def rate(self, guesses: _Guesses, confidence: float, trust: Learned | None = None) -> Rate:
         """The share that is right; unknown without a known one."""
         if not self.number(guesses):
-            return Rate.unknown()
+            return UNKNOWN_RATE
         sample = self.sample(guesses)
         return rate_of(float(guesses.expected.mean()), sample, trust or learn(sample), confidence)
 

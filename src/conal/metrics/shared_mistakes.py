@@ -158,10 +158,11 @@ def co_direction(
     sides = [first]
     if confusion is not None:
         sides.append(_Mistakes(crowd, _without_own(crowd, q, np.asarray(confusion, dtype=np.float64))))
-    reason = _reason(crowd, min_labels_per_class)
-    every = np.arange(crowd.n_classes)
-    overall = Estimate.unknown(reason) if reason else _estimate(sides, every, confidence)
-    by_class = [Estimate.unknown(reason) if reason else _estimate(sides, every[[c]], confidence) for c in every]
+    reason, every = _reason(crowd, min_labels_per_class), np.arange(crowd.n_classes)
+    overall, *by_class = (
+        Estimate.unknown(reason) if reason else _estimate(sides, classes, confidence)
+        for classes in (every, *every[:, None])
+    )
     by_annotator = first.by_annotator() if np.isfinite(overall.value) else np.full(crowd.n_annotators, np.nan)
     return CoDirection(overall, by_class, by_annotator, first.mistakes)
 
@@ -369,8 +370,9 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     share().check("confidence", confidence)
     tasks = np.flatnonzero(q.sum(1) > 0)
     crowd, q = crowd[tasks], q[tasks]
-    n = _labels_per_task(crowd)
-    compared = _compared(crowd)
+    n = crowd.n_annotations / max(int((crowd.labels_per_task() > 0).sum()), 1)
+    most = np.argsort(-crowd.labels_per_annotator(), kind="stable")[:MAX_ANNOTATORS]
+    compared = np.sort(most)  # all, or those with the most labels if there are too many for a matrix of pairs
     products = _error_products(crowd, q, compared)
     empty = np.zeros((len(compared), len(compared)))
     both, squares, shared = (sum((found[k] for found in products), start=empty) for k in range(3))
@@ -382,19 +384,9 @@ def effective_number(data: Any, posterior: npt.ArrayLike, *, confidence: float =
     names = crowd.annotator_ids[compared]
     near = np.where(np.isfinite(correlation) & (shared >= MIN_SHARED), correlation, 0.0)
     groups = _groups(names, _tree(np.where(_beyond_chance(both, squares, shared), near, 0.0)))
-    return EffectiveNumber(value, low, high, n, rho, names, correlation, groups, _order(names, _tree(near)))
-
-
-def _compared(crowd: Annotations) -> IntArray:
-    """Codes of all annotators, or of those with the most labels if there are too many for a matrix of pairs."""
-    most = np.argsort(-crowd.labels_per_annotator(), kind="stable")[:MAX_ANNOTATORS]
-    return np.sort(most)
-
-
-def _labels_per_task(crowd: Annotations) -> float:
-    given = crowd.labels_per_task()
-    given = given[given > 0]
-    return float(given.mean()) if len(given) else 0.0
+    tree = _tree(near)
+    order = np.arange(len(names)) if tree is None else np.asarray(leaves_list(tree), dtype=np.int64)
+    return EffectiveNumber(value, low, high, n, rho, names, correlation, groups, order)
 
 
 def _error_products(crowd: Annotations, q: FloatArray, compared: IntArray) -> list[tuple[FloatArray, ...]]:
@@ -477,7 +469,3 @@ def _groups(names: Names, tree: FloatArray | None) -> list[Names]:
     found = fcluster(tree, 1 - TOGETHER, "distance")
     groups = [names[found == k] for k in np.unique(found)]
     return sorted((group for group in groups if len(group) > 1), key=len, reverse=True)
-
-
-def _order(names: Names, tree: FloatArray | None) -> IntArray:
-    return np.arange(len(names)) if tree is None else np.asarray(leaves_list(tree), dtype=np.int64)

@@ -18,6 +18,9 @@ from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.metrics.classification import task_posterior
 
+FEWEST = 10
+"""Annotators with fewer labels are not judged."""
+
 # Whom to flag, so that few of the flagged are false alarms: by p-values, or by probabilities of a false alarm.
 
 
@@ -245,7 +248,7 @@ class Attention(NamedTuple):
     p_value: FloatArray
 
 
-def attention(found: LeftOut, fewest: int) -> Attention:
+def attention(found: LeftOut) -> Attention:
     r"""Whether an annotator's answers are as careful as those of the typical annotator, at least in part.
 
     Labels are scored by the likelihood ratio of answers that are partly careful, against habit:
@@ -258,7 +261,7 @@ def attention(found: LeftOut, fewest: int) -> Attention:
     estimate of a is that under which the sum of the scores is what one expects, and the p-value is the probability of a
     sum that small, by the normal distribution, at the least share that honest people of this crowd have: 0.6 times the
     upper quartile of the estimates, and from 0.25 to 0.5. So a crowd of whom everybody errs in an own way is not called
-    careless. Annotators with fewer than ``fewest`` labels are not tested.
+    careless. Annotators with fewer than 10 labels are not tested.
     """
     crowd = found.crowd
     habit, careful = found.habits[crowd.annotators], found.expected
@@ -267,7 +270,7 @@ def attention(found: LeftOut, fewest: int) -> Attention:
     by_habit = (habit * scores).sum(1)
     room, above = found.sums((careful * scores).sum(1) - by_habit), found.sums(score - by_habit)
     share = np.clip(np.where(room > 1e-9, above / np.maximum(room, 1e-9), np.nan), 0.0, 1.0)
-    tested = crowd.labels_per_annotator() >= fewest
+    tested = crowd.labels_per_annotator() >= FEWEST
     known = share[tested & np.isfinite(share)]
     least = float(np.clip(RELATIVE_CARE * np.quantile(known, 0.75), MIN_CARE, MAX_CARE)) if len(known) else MAX_CARE
     proba = least * careful + (1 - least) * habit
@@ -333,7 +336,7 @@ class Population(NamedTuple):
     before: IntArray
 
 
-def population(found: LeftOut, fewest: int) -> Population:
+def population(found: LeftOut) -> Population:
     r"""Who is careless and who turned, by a mixture for all annotators of the crowd.
 
     If a share a of the answers of annotator r is careful, label y of task i has the probability
@@ -348,7 +351,7 @@ def population(found: LeftOut, fewest: int) -> Population:
     likelihood, by EM), and the posterior says who is what. So 30 labels are enough to know a clicker among people who
     are careful otherwise, while in a crowd with all shares between, nobody stands out.
 
-    Annotators with fewer than ``fewest`` labels are not judged, and with fewer than twice as many not said to have
+    Annotators with fewer than 10 labels are not judged, and with fewer than twice as many not said to have
     turned.
 
     References
@@ -360,10 +363,10 @@ def population(found: LeftOut, fewest: int) -> Population:
     careful, by_habit = _label_chances(found)
     steady = np.stack([found.sums(_log_chances(careful, by_habit, a)) for a in SHARES.tolist()], axis=1)
     turning, before = np.full((R, int(BEFORE.sum())), -np.inf), given.astype(np.int64)
-    for r, rows in _labels_in_time(found, 2 * fewest):
+    for r, rows in _labels_in_time(found):
         logs = np.stack([_log_chances(careful[rows], by_habit[rows], a) for a in SHARES.tolist()])
         turning[r], before[r] = _turns(logs, steady[r, 0])
-    enough = given >= fewest
+    enough = given >= FEWEST
     posterior = np.full((R, len(SHARES) + turning.shape[1]), np.nan)
     posterior[enough] = _mixed(np.concatenate([steady, turning], axis=1)[enough])
     turned = np.where(enough, posterior[:, len(SHARES) :].sum(1), 0.0)
@@ -385,13 +388,13 @@ def _log_chances(careful: FloatArray, by_habit: FloatArray, share: float) -> Flo
     return np.asarray(np.log(np.maximum(share * careful + (1 - share) * by_habit, MIN_PROBABILITY)))
 
 
-def _labels_in_time(found: LeftOut, fewest: int) -> Iterator[tuple[int, IntArray]]:
+def _labels_in_time(found: LeftOut) -> Iterator[tuple[int, IntArray]]:
     """Annotators with enough labels, all of which have a time, and their labels in the order of time."""
     if found.times is None:
         return
     missing = np.isnat(found.times) if found.times.dtype.kind in "mM" else np.zeros(len(found.times), dtype=bool)
     order, starts = found.in_time
-    for r in np.flatnonzero((np.diff(starts) >= fewest) & (found.sums(missing) == 0)).tolist():
+    for r in np.flatnonzero((np.diff(starts) >= 2 * FEWEST) & (found.sums(missing) == 0)).tolist():
         yield r, order[starts[r] : starts[r + 1]]
 
 
@@ -438,7 +441,7 @@ class Ring(NamedTuple):
     exchange: IntArray
 
 
-def find_rings(found: LeftOut, fewest: int) -> list[Ring]:
+def find_rings(found: LeftOut) -> list[Ring]:
     """Groups of annotators whose labels follow an exchange of classes rather than the classes, the largest first.
 
     Everybody's own exchange is the assignment of labels to classes that fits best. Two belong together if the labels of
@@ -447,7 +450,7 @@ def find_rings(found: LeftOut, fewest: int) -> list[Ring]:
     """
     excess = _excess(found)
     most, right = excess.max(2).sum(1), np.einsum("rcc->r", excess)
-    doubtful = (found.crowd.labels_per_annotator() >= fewest) & (right < MAX_RIGHT * most)
+    doubtful = (found.crowd.labels_per_annotator() >= FEWEST) & (right < MAX_RIGHT * most)
     exchanges = {r: _best(excess[r]) for r in np.flatnonzero(doubtful).tolist()}
     clear = {r: follows(found, r, each) for r, each in exchanges.items()}
     people = np.array(
@@ -621,8 +624,6 @@ def _agreement(
 
 # All tests together, and the labels that are left without those who are flagged.
 
-FEWEST = 10
-"""Annotators with fewer labels are not judged."""
 MAX_CARELESS_P_VALUE = 0.05
 """P-value of careful answers, below which somebody may be called careless, whatever the others of the crowd do."""
 FROM_THE_START = 0.1
@@ -715,13 +716,13 @@ def detect(found: LeftOut, *, level: float = 0.05, seed: int = 0) -> Detections:
     True
     """
     crowd = found.crowd
-    care, people = attention(found, FEWEST), population(found, FEWEST)
+    care, people = attention(found), population(found)
     flagged = likely(1 - people.careless - people.turned, level)
     little_care = care.p_value < MAX_CARELESS_P_VALUE
     from_the_start = little_care & (people.careless > FROM_THE_START)
     turned = np.flatnonzero(flagged & (people.turned > people.careless) & ~from_the_start)
     low = np.setdiff1d(np.flatnonzero(flagged & little_care), turned)
-    rings = [_joined(found, ring, low) for ring in find_rings(found, FEWEST)]
+    rings = [_joined(found, ring, low) for ring in find_rings(found)]
     shares = [float(np.isin(crowd.annotators, ring.members).mean()) for ring in rings]
     members = np.concatenate([low[:0], *(ring.members for ring in rings)])
     rest = np.setdiff1d(low, members).tolist()
@@ -761,8 +762,7 @@ def _repeated(crowd: Annotations, copies: Copies) -> npt.NDArray[np.bool_]:
     given, R = crowd.labels_per_annotator(), crowd.n_annotators
     keys = crowd.tasks.astype(np.int64) * R + crowd.annotators
     repeated = np.zeros(crowd.n_annotations, dtype=bool)
-    rank = np.empty(R, dtype=np.int64)
-    rank[np.lexsort((np.arange(R), -given))] = np.arange(R)
+    rank = np.argsort(np.argsort(-given, kind="stable"))
     for r, s in zip(copies.first.tolist(), copies.second.tolist(), strict=True):
         source, copyist = (r, s) if rank[r] < rank[s] else (s, r)
         mine = np.flatnonzero(crowd.annotators == copyist)
