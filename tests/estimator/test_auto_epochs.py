@@ -17,7 +17,7 @@ from conal.methods import Problem
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.networks import MLP
 from conal.parameters.training import Settings, plan, planned_epochs
-from conal.report.sections.model import selection_story
+from conal.report.page import template
 from conal.training.loop import make_scheduler
 
 N, C = 4_000, 2
@@ -121,20 +121,25 @@ def test_on_small_data_held_out_annotations_select_as_before() -> None:
     assert clf.history_[-1]["lr"] == clf.lr
 
 
+def story_of(section: Any) -> list[str]:
+    """What the page says of the training, by paragraphs."""
+    return str(template("stories.html").module.training(section)).split("</p>")
+
+
 @pytest.mark.filterwarnings("ignore::conal.errors.ContradictionWarning")
 def test_metrics_and_report_say_how_long_it_was_trained() -> None:
     clf = conal.make("dl-mv", **FAST).fit(X, CROWD)
     assert clf.metrics_["epochs"] == clf.metrics_["epochs_planned"] == len(clf.history_) == EPOCHS
     assert clf.epochs == clone(clf).epochs == "auto"
     section = model_section(clf)
-    first, second, *_ = selection_story(section)
+    first, second, *_ = story_of(section)
     assert f"of {EPOCHS} was kept" in first
-    assert second.startswith(f"{EPOCHS} epochs were planned. The number follows")
+    assert second.startswith(f"\n<p>{EPOCHS} epochs were planned. The number follows")
     assert "labelled tasks, 4,000" in second
     assert "--epochs" not in section["command"]
     section = model_section(conal.make("dl-mv", epochs=2, **FAST).fit(X, CROWD))
     assert "--epochs 2 " in section["command"] + " "
-    assert not any("planned" in line for line in selection_story(section)[1:])
+    assert not any("planned" in line for line in story_of(section)[1:])
 
 
 def test_a_saved_model_knows_how_long_it_was_trained(tmp_path: Path) -> None:

@@ -163,16 +163,20 @@ def test_a_checkpoint_with_other_true_labels_is_not_continued(
 
 
 def test_the_report_says_what_was_supplied(data: CrowdDataset, truth: dict[Any, Any]) -> None:
-    from conal.report.sections.model import selection_story
+    from conal.report.page import template
 
-    told = selection_story(fitted(data, truth, "xconal").results_.report["model"])
+    def story(truth: Any) -> list[str]:
+        section = fitted(data, truth, "xconal").results_.report["model"]
+        return [line.strip() for line in str(template("stories.html").module.training(section)).split("</p>")]
+
+    told = story(truth)
     assert told[0].endswith("Nothing was selected by results. No true label selected it.")
     assert told[1].startswith(
-        "12 true labels were supplied, trained on and taken as certain. Figures that they measure"
+        "<p>12 true labels were supplied, trained on and taken as certain. Figures that they measure"
     )
-    plain = selection_story(fitted(data, None, "xconal").results_.report["model"])
+    plain = story(None)
     assert plain[0].endswith("No true label was used.")
-    assert plain[1].startswith("Qualities, probabilities and gains are the model's beliefs.")
+    assert plain[1].startswith("<p>Qualities, probabilities and gains are the model's beliefs.")
 
 
 def test_fits_without_true_labels_warn_of_nothing(data: CrowdDataset) -> None:

@@ -15,9 +15,8 @@ from markupsafe import escape
 import conal
 from conal.errors import InputError
 from conal.report.exhibits import Exhibits
-from conal.report.page import headlines, lead, render, to_script
+from conal.report.page import headlines, lead, render, template, to_script
 from conal.report.sections import common_confusion
-from conal.report.sections.model import selection_story
 from conal.report.wording import NONE, interval, percent, short_names
 from vega_bundle import BUNDLE, bundle
 
@@ -308,7 +307,7 @@ def test_the_hint_to_click_stands_at_the_names_that_can_be_clicked() -> None:
 def test_the_story_of_the_selection(selection: str, words: str) -> None:
     report = make_report()
     report["model"]["metrics"] |= {"selection": selection, "best_score": 0.875, "lost_classes": ["elk"]}
-    story = selection_story(report["model"])
+    story = str(template("stories.html").module.training(report["model"])).split("</p>")[:-1]
     assert words in story[0]
     assert "never predicts elk" in story[-1]
     assert story[0].split(":")[0] in render(report)

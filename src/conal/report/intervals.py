@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conal._arrays import FloatArray, IntArray
+from conal._arrays import FloatArray, IntArray, draw_from_rows
 from conal.aggregation.counts import ranks_of
 from conal.report.evidence import Evidence
 
@@ -63,9 +63,8 @@ def label_draws(evidence: Evidence, rng: np.random.Generator) -> Iterator[IntArr
 
 def posterior_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> Iterator[IntArray]:
     """Independent draws from the posterior."""
-    edges = evidence.posterior.cumsum(1)[:, :-1]
     for _ in range(number):
-        yield (edges <= rng.random((len(edges), 1))).sum(1)
+        yield draw_from_rows(evidence.posterior, rng.random(len(evidence.posterior)))
 
 
 def annotator_order(evidence: Evidence) -> IntArray:
@@ -87,8 +86,8 @@ def gibbs_draws(evidence: Evidence, rng: np.random.Generator, number: int) -> It
         log_joint = log_prior.copy()
         if len(labelled):
             log_joint[labelled] += np.add.reduceat(log_pi.reshape(-1, C)[rows], starts, axis=0)
-        joint = np.exp(log_joint - log_joint.max(1, keepdims=True)).cumsum(1)
-        z = (joint[:, :-1] <= rng.random((len(joint), 1)) * joint[:, -1:]).sum(1)
+        joint = np.exp(log_joint - log_joint.max(1, keepdims=True))
+        z = draw_from_rows(joint, rng.random(len(joint)))
         if step >= BURN_IN:
             yield z
 
@@ -154,7 +153,7 @@ class Intervals(NamedTuple):
     counts: FloatArray
 
 
-def intervals_of(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) -> Intervals:
+def intervals_of(evidence: Evidence, seed: int) -> Intervals:
     """All figures with their intervals; the same seed gives the same."""
     rng = np.random.default_rng(seed)
     crowd = evidence.annotations
@@ -162,12 +161,10 @@ def intervals_of(evidence: Evidence, seed: int, confidence: float = CONFIDENCE) 
         draws = posterior_draws(evidence, rng, n_draws((crowd.n_annotations + crowd.n_tasks) * crowd.n_classes))
     else:
         draws = label_draws(evidence, rng)
-    return intervals_from(evidence, draws, rng, confidence)
+    return intervals_from(evidence, draws, rng)
 
 
-def intervals_from(
-    evidence: Evidence, draws: Iterable[IntArray], rng: np.random.Generator, confidence: float = CONFIDENCE
-) -> Intervals:
+def intervals_from(evidence: Evidence, draws: Iterable[IntArray], rng: np.random.Generator) -> Intervals:
     r"""Figures and intervals given draws z of the true classes.
 
     .. math::
@@ -195,8 +192,8 @@ def intervals_from(
     total = counts.sum(1, keepdims=True)
     shares = np.where(total > 0, counts / np.maximum(total, 1e-300), evidence.common)
     return Intervals(
-        Estimate(right / number / np.maximum(given, 1), *_ends(quality, confidence)),
-        Estimate(shares, *_ends(confusion, confidence)),
+        Estimate(right / number / np.maximum(given, 1), *_ends(quality)),
+        Estimate(shares, *_ends(confusion)),
         counts,
     )
 
@@ -222,7 +219,7 @@ def _confusion(evidence: Evidence, cells: IntArray, rng: np.random.Generator) ->
     return np.where(counts == 0, 0.0, drawn), np.where(alone, 1.0, drawn)
 
 
-def _ends(draws: list[Ends], confidence: float) -> Ends:
-    tail = (1 - confidence) / 2
+def _ends(draws: list[Ends]) -> Ends:
+    tail = (1 - CONFIDENCE) / 2
     low, high = (np.stack(end) for end in zip(*draws, strict=True))
     return np.quantile(low, tail, axis=0), np.quantile(high, 1 - tail, axis=0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -126,13 +126,13 @@ def annotations_summary(crowd: Annotations) -> str:
         ("labels per annotator", _spread(crowd.labels_per_annotator())),
     ]
     given = np.bincount(crowd.labels, minlength=crowd.n_classes)
-    return _summary("Annotations", _counts(crowd), facts, ("class", "labels"), _by_class(crowd.classes, given))
+    return _summary("Annotations", _counts(crowd), facts, _by_class("class", crowd.classes, given, "labels"))
 
 
 def aggregator_summary(aggregator: Aggregator) -> str:
     """The parameters, and after ``fit`` how it ended and the inferred labels by class."""
     if not hasattr(aggregator, "probas_"):
-        return _summary(repr(aggregator), "not fitted", [], (), [])
+        return _summary(repr(aggregator), "not fitted", [], [])
     crowd = aggregator.annotations_
     labelled = labelled_tasks(aggregator)
     facts = []
@@ -149,7 +149,7 @@ def aggregator_summary(aggregator: Aggregator) -> str:
     if not labelled.all():
         facts.append(("tasks without labels", count(int((~labelled).sum()))))
     given = np.bincount(aggregator.codes_[labelled], minlength=crowd.n_classes)
-    return _summary(repr(aggregator), _counts(crowd), facts, ("label", "tasks"), _by_class(crowd.classes, given))
+    return _summary(repr(aggregator), _counts(crowd), facts, _by_class("label", crowd.classes, given, "tasks"))
 
 
 def _counts(crowd: Annotations) -> str:
@@ -172,36 +172,27 @@ def _quality(skills: FloatArray) -> str:
     return f"{least} to {most}, median {middle}"
 
 
-def _by_class(classes: Names, given: IntArray) -> list[tuple[str, str, str]]:
-    """Class, number and share, most first; the rest together."""
+def _by_class(heading: str, classes: Names, given: IntArray, counted: str) -> list[tuple[str, str, str]]:
+    """Headings, then class, number and share, most first; the rest together."""
     order = np.argsort(-given, kind="stable").tolist()
     total = max(int(given.sum()), 1)
     shown, rest = order[:MOST_CLASSES], order[MOST_CLASSES:]
     names = classes.tolist()
-    rows = [(short(names[k]), count(int(given[k])), percent(given[k] / total)) for k in shown]
+    rows = [(heading, counted, "share")]
+    rows += [(short(names[k]), count(int(given[k])), percent(given[k] / total)) for k in shown]
     if rest:
         left = int(given[rest].sum())
         rows.append((f"{count(len(rest))} more", count(left), percent(left / total)))
     return rows
 
 
-def _summary(
-    title: str, counts: str, facts: Iterable[tuple[str, str]], heads: Sequence[str], rows: list[tuple[str, str, str]]
-) -> str:
-    parts = [Markup("<p><b>{}</b><br>{}</p>").format(short(title, 200), counts)]
-    lines = [_row("th", "td", cells) for cells in facts]
-    if lines:
-        parts.append(_table(lines))
-    if rows:
-        parts.append(_table([_row("th", "th", (*heads, "share")), *(_row("td", "td", cells) for cells in rows)]))
-    return str(Markup("<div>{}</div>").format(Markup("").join(parts)))
+def _summary(title: str, counts: str, facts: Iterable[tuple[str, str]], rows: Sequence[tuple[str, str, str]]) -> str:
+    """A heading, a table of facts, and one of classes, each with its number and share."""
+    heading = Markup("<p><b>{}</b><br>{}</p>").format(short(title, 200), counts)
+    return str(Markup("<div>{}{}{}</div>").format(heading, _table(facts), _table(rows)))
 
 
-def _table(rows: Iterable[Markup]) -> Markup:
-    return Markup("<table>{}</table>").format(Markup("").join(rows))
-
-
-def _row(first: str, others: str, cells: Sequence[Any]) -> Markup:
-    kinds = [first, *[others] * (len(cells) - 1)]
-    made = (Markup('<{0} style="text-align: left">{1}</{0}>').format(k, c) for k, c in zip(kinds, cells, strict=True))
-    return Markup("<tr>{}</tr>").format(Markup("").join(made))
+def _table(rows: Iterable[Sequence[str]]) -> Markup:
+    cell = Markup('<td style="text-align: left">{}</td>')
+    lines = (Markup("<tr>{}</tr>").format(Markup("").join(map(cell.format, row))) for row in rows)
+    return Markup("<table>{}</table>").format(Markup("").join(lines))

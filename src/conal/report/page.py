@@ -35,7 +35,6 @@ from conal.report.sections.annotators import (
     usual_share,
     worse_annotators,
 )
-from conal.report.sections.model import aggregation_story, selection_story
 from conal.report.sections.plan import ON_PAGE
 from conal.report.sections.rates import measured_lead
 from conal.report.sections.shared_mistakes import per_task
@@ -108,22 +107,19 @@ class Part(NamedTuple):
     html: Markup
 
 
-def make_parts(report: Report, **content: Any) -> tuple[list[Part], list[Part]]:
-    """One part per section of the report, in its order, those that come first apart from the others.
-
-    ``content`` is what templates show beside the report.
-    """
-    names = [name for name in report if name not in (*RESERVED, *IN_HEADER)]
-    made = {name: _part(name, report[name], {"report": report, **content}) for name in names}
+def make_parts(content: dict[str, Any]) -> tuple[list[Part], list[Part]]:
+    """One part per section of ``content["report"]``, in its order, those that come first apart from the others."""
+    names = [name for name in content["report"] if name not in (*RESERVED, *IN_HEADER)]
+    made = {name: _part(name, content) for name in names}
     return [made[name] for name in names if name in FIRST], [made[name] for name in names if name not in FIRST]
 
 
-def _part(name: str, section: Any, content: dict[str, Any]) -> Part:
+def _part(name: str, content: dict[str, Any]) -> Part:
     own = f"section-{name}.html"
     made: Any = (
         template(own).make_module(content)
         if own in _assets()
-        else template("panel.html").make_module({"name": name, "panel": panel_of(name, section)})
+        else template("panel.html").make_module({"name": name, "panel": panel_of(name, content["report"][name])})
     )
     return Part(made.links, Markup(made))  # noqa: S704 - the template escapes
 
@@ -280,38 +276,31 @@ def render(document: Report, exhibits: Exhibits | None = None) -> str:
 
 
 def _rendered(report: Report) -> str:
-    library, script, charts = _library(), asset("page.js"), figures(report)
-    pictures = thumbnails(report)
-    first, parts = make_parts(
-        report,
-        origin=origin_of(report),
-        charts=charts,
-        pictures=pictures,
-        suggested=report["suggestions"]["rows"][:ON_PAGE],
-        kept=_kept(report),
-        story=_story(report),
-        parameters=_parameters(report),
-    )
+    library, script = _library(), asset("page.js")
+    content = {
+        "report": report,
+        "origin": origin_of(report),
+        "charts": figures(report),
+        "pictures": thumbnails(report),
+        "suggested": report["suggestions"]["rows"][:ON_PAGE],
+        "kept": _kept(report),
+        "parameters": _parameters(report),
+    }
+    first, parts = make_parts(content)
     page: str = template("page.html").render(
-        report=report,
-        origin=origin_of(report),
+        content,
         lead=lead(report),
         headlines=headlines(report),
         files=_files(report),
         first=first,
         parts=parts,
-        data=to_script({"charts": charts, "annotators": _details(report), "pictures": pictures}),
+        data=to_script({name: content[name] for name in ("charts", "pictures")} | {"annotators": _details(report)}),
         library=library,
         script=script,
         style=asset("page.css"),
         policy=_policy(library, script),
     )
     return page
-
-
-def _story(report: Report) -> list[str]:
-    """How the labels came about."""
-    return selection_story(report["model"]) if "model" in report else aggregation_story(report["aggregation"])
 
 
 def _details(report: Report) -> dict[str, Any]:

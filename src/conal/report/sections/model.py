@@ -15,7 +15,6 @@ from conal.io.results import ColumnKind
 from conal.parameters import Parameter
 from conal.report.evidence import Evidence, Plain
 from conal.report.findings import Finding, Findings, register
-from conal.report.wording import count, percent, short
 
 # How the model was trained and selected, and how to reproduce it.
 
@@ -102,65 +101,6 @@ def plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def selection_story(model: Plain) -> list[str]:
-    """How the model was selected, and what that means for the figures on the page."""
-    metrics = model["metrics"]
-    lost = metrics.get("lost_classes") or []
-    missing = (
-        f"The model never predicts {', '.join(short(name) for name in lost)}: ignore the figures of these classes."
-    )
-    measured = GOLD if model["method"] == "gold" else _measured(metrics.get("n_true_labels", 0))
-    story = [_selection(metrics), measured, *([missing] if lost else [])]
-    if model["parameters"].get("epochs") == "auto":
-        story.insert(1, AUTO.format(metrics.get("epochs_planned", metrics["epochs"]), metrics["n_tasks_trained_on"]))
-    if model["parameters"].get("confidence") == "held-out":
-        story.append(HELD_OUT)
-    return story
-
-
-HELD_OUT = (
-    "Inferred labels are said to be as sure as labels that were left out allow. The model's own posterior claims more, "
-    "because it takes annotators for independent."
-)
-ESTIMATES = "Figures that they measure say so; probabilities, gains and all other figures are the model's beliefs."
-AUTO = "{:,} epochs were planned. The number follows from the number of labelled tasks, {:,} (setting 'auto')."
-GOLD = (
-    "The method 'gold' treats the labels as true. The qualities on this page only say how well the classifier agrees "
-    "with them."
-)
-
-
-def _measured(n_true_labels: int) -> str:
-    if not n_true_labels:
-        return (
-            "Qualities, probabilities and gains are the model's beliefs. It cannot see a mistake that nearly everybody "
-            "makes and that the features do not show."
-        )
-    given = count(n_true_labels, "true label was", "true labels were")
-    return f"{given} supplied, trained on and taken as certain. {ESTIMATES}"
-
-
-def _selection(metrics: Plain) -> str:
-    kept = f"Epoch {metrics['best_epoch']} of {metrics['epochs']} was kept"
-    if metrics["selection"] == "validation_accuracy":
-        return (
-            f"{kept}: the one with the best accuracy on the true labels of a validation set "
-            f"({percent(metrics['best_score'], 1)}). This accuracy is slightly too high, because it selected the "
-            "epoch. For an unbiased figure, use labels that took no part in the selection."
-        )
-    if metrics["selection"] == "holdout_log_likelihood":
-        held_out = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"]
-        return (
-            f"{kept}: it has the best likelihood of the held-out annotations of {held_out:,} tasks. {_unused(metrics)} "
-            "The model was not trained on these tasks, so their cleaned labels depend more on the crowd."
-        )
-    return f"{kept}, the last, as planned before training. Nothing was selected by results. {_unused(metrics)}"
-
-
-def _unused(metrics: Plain) -> str:
-    return "No true label selected it." if metrics.get("n_true_labels") else "No true label was used."
-
-
 # How labels were inferred without a classifier, and how to reproduce it.
 
 
@@ -183,25 +123,3 @@ class Aggregation(Finding):
         """The section of the aggregator."""
         assert findings.evidence.aggregation is not None  # noqa: S101 - it applies
         return findings.evidence.aggregation
-
-
-def aggregation_story(section: Plain) -> list[str]:
-    """How the labels were inferred, and what that means for the figures on the page."""
-    known = section["n_true_labels"]
-    given = count(known, "true label was", "true labels were")
-    return [
-        "The labels were inferred from the annotations alone, without features and without a classifier."
-        + _ending(section),
-        *([f"{given} given and taken as certain. {ESTIMATES}"] if known else []),
-        "Annotations alone cannot show a mistake that most people make on the same tasks. A classifier also learns "
-        "from the features.",
-    ]
-
-
-def _ending(section: Plain) -> str:
-    if section["converged"] is None:
-        return ""
-    iterations = count(section["n_iter"], "iteration", "iterations")
-    if section["converged"]:
-        return f" The estimate converged after {iterations}."
-    return f" The estimate had not converged after {iterations}: figures may change with a higher n_iter."
