@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conal.estimator.export import OnnxWriter
+from conal.estimator.export import FORMATS
 from helpers.commands import run_line
 from helpers.exports import BLOCK_CONAL
 from helpers.processes import one_thread
@@ -59,7 +59,7 @@ def asked(address: str, rows: list[list[float]]) -> Any:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # torch, of its own code, when it loads a program
 def test_the_guide_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in OnnxWriter.needs:
+    for package in FORMATS["onnx"].needs:
         pytest.importorskip(package, reason="ONNX needs optional packages: pip install conal[onnx]")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 
-from conal.cli.inputs import FitData, read_without_names
+from conal.cli.inputs import ForFit, read_without_names
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
 from conal.data.pseudonyms import pseudonyms
 from conal.errors import DataWarning, warn
 from conal.estimator import make
 from conal.io import FeatureTable, write_annotations
+from conal.report.exhibits import Exhibits
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -139,9 +140,9 @@ def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_pat
 def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:
     crowd = Annotations.from_triples([0, 1], ["Zoë O'Hara", "t1"], ["x", "y"])
 
-    def read() -> FitData:
+    def read() -> ForFit:
         warn("w.csv: annotators \"Zoë O'Hara\" and 'zoe' of task 't2' look alike", DataWarning)
-        return FitData(FeatureTable(np.zeros((2, 1))), crowd, None)
+        return {"X": FeatureTable(np.zeros((2, 1))), "y": crowd}, Exhibits(), None
 
     with pytest.warns(DataWarning) as caught:
         read_without_names(read)

@@ -149,15 +149,3 @@ def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_pat
     assert f"{option} " in refusal
     assert "min_labels hides some annotators; leave out one of the two" in refusal
     assert not (tmp_path / name).exists()
-
-
-def test_hiding_everybody_is_told(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--set", "min_labels=9999")
-    run = conal(*arguments, "--annotators", tmp_path / "annotators.csv")
-    assert "min_labels=9999: nobody has so many labels" in run.err
-    most = run.err.split("annotators; ")[1].split(" is the largest number that leaves somebody")[0]
-    assert most.isdigit()
-    run = conal(*arguments[:-1], f"min_labels={most}", "--annotators", tmp_path / "annotators.csv", "--overwrite")
-    assert "nobody" not in run.err
-    assert len((tmp_path / "annotators.csv").read_text().splitlines()) > 1
-    assert "nobody" not in conal(*arguments, "--overwrite").err  # no table about annotators is wanted

@@ -34,8 +34,8 @@ def test_grown_annotations_are_those_of_both_and_keep_old_codes(seed: int) -> No
     with pytest.warns(DataWarning, match="repeat a"):
         expected = join_annotations([old, new], classes=list("xyz"))
     with pytest.warns(DataWarning, match="take the place"):
-        growth = append_labels(old, new)
-    found = growth.annotations
+        growth, changed = append_labels(old, new)
+    found = growth
     assert rows(found) == rows(expected)
     assert found.task_ids[: old.n_tasks].tolist() == old.task_ids.tolist()
     assert found.annotator_ids[: old.n_annotators].tolist() == old.annotator_ids.tolist()
@@ -44,14 +44,14 @@ def test_grown_annotations_are_those_of_both_and_keep_old_codes(seed: int) -> No
     assert np.array_equal(found.indptr, found.replace().indptr)
     assert found.indptr.dtype == np.int64
     labelled = set(new.task_ids[new.tasks].tolist())
-    assert labelled <= set(found.task_ids[growth.changed].tolist())
-    assert set(found.task_ids[growth.changed].tolist()) <= labelled | (set(new.task_ids) - set(old.task_ids))
+    assert labelled <= set(found.task_ids[changed].tolist())
+    assert set(found.task_ids[changed].tolist()) <= labelled | (set(new.task_ids) - set(old.task_ids))
 
 
 def test_times_are_kept_where_they_are_known() -> None:
     old, new = crowd(0, 9, 4, 20, times=True), crowd(1, 12, 6, 20)
     with pytest.warns(DataWarning, match="take the place"):
-        found = append_labels(old, new).annotations
+        found = append_labels(old, new)[0]
     assert found.times is not None
     assert found == found.replace()
     known = {row[:2]: row[3] for row in rows(old)}
@@ -62,10 +62,10 @@ def test_times_are_kept_where_they_are_known() -> None:
 
 def test_numbers_and_their_text_are_one_name() -> None:
     old = Annotations.from_triples([1, 2], [10, 11], ["x", "y"])
-    growth = append_labels(old, Annotations.from_triples(["2", "1"], ["10", "11"], ["x", "y"]))
-    assert growth.annotations.shape == (2, 2)
-    assert growth.annotations.task_ids.dtype == np.int64
-    mixed = append_labels(old, Annotations.from_triples(["2", "b"], ["10", "eve"], ["x", "y"])).annotations
+    growth, _ = append_labels(old, Annotations.from_triples(["2", "1"], ["10", "11"], ["x", "y"]))
+    assert growth.shape == (2, 2)
+    assert growth.task_ids.dtype == np.int64
+    mixed = append_labels(old, Annotations.from_triples(["2", "b"], ["10", "eve"], ["x", "y"]))[0]
     assert mixed.task_ids.tolist() == ["1", "2", "b"]
     assert mixed.annotator_ids.tolist() == ["10", "11", "eve"]
 

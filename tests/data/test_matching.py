@@ -152,8 +152,8 @@ def test_numbers_and_text_are_the_same_names_in_two_sources() -> None:
     numbers = Annotations.from_triples([140, 141], [1, 2], ["k", "m"])
     with pytest.raises(InputError, match=r"tasks are spelled differently .* so far: '00140' and '140'"):
         append_labels(numbers, Annotations.from_triples(["00140", "x"], ["1", "y"], ["k", "m"]))
-    growth = append_labels(numbers, Annotations.from_triples(["140", "x"], ["2", "y"], ["k", "m"]))
-    assert growth.annotations.task_ids.tolist() == ["140", "141", "x"]
+    growth, _ = append_labels(numbers, Annotations.from_triples(["140", "x"], ["2", "y"], ["k", "m"]))
+    assert growth.task_ids.tolist() == ["140", "141", "x"]
     assert known_codes(numbers, {"140": "m"}).tolist() == [1, -1]
     with pytest.raises(InputError, match=r"'140\.0' and 140 differ only in the way in which a number is written"):
         known_codes(numbers, {"140.0": "m"})
@@ -167,7 +167,7 @@ def test_names_that_both_sources_distinguish_are_no_mistake_of_the_join() -> Non
         both = Annotations.from_triples(["aB", "Ab"], ["v", "w"], ["k", "m"])
     one = Annotations.from_triples(["Ab", "c"], ["u", "u"], ["k", "m"])
     assert join_annotations([both, one]).n_tasks == join_annotations([one, both]).n_tasks == 3
-    assert append_labels(one, both).annotations.n_tasks == 3
+    assert append_labels(one, both)[0].n_tasks == 3
 
 
 def test_names_are_hidden_where_they_must_be() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import conal
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier
-from conal.estimator.export import OnnxWriter, TorchWriter
+from conal.estimator.export import FORMATS, write_onnx, write_torch
 from helpers.exports import predictions_without_conal
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.ConalWarning")
@@ -33,7 +33,7 @@ SIZES = ("classes", "n_features", "instance_shape")
 
 
 def skip_without_onnx() -> None:
-    for package in OnnxWriter.needs:
+    for package in FORMATS["onnx"].needs:
         pytest.importorskip(package, reason="ONNX needs optional packages: pip install conal[onnx]")
 
 
@@ -153,8 +153,9 @@ def test_a_missing_package_is_named_with_its_extra(
 
 
 def test_a_model_that_is_too_large_for_onnx_is_refused() -> None:
+    program = torch.export.export(nn.Linear(2**15, 2**14, device="meta"), (torch.zeros(2, 2**15, device="meta"),))
     with pytest.raises(InputError, match=r"2,147,549,184 bytes, and an ONNX file can have two gigabytes.*torch"):
-        OnnxWriter().check_size(nn.Linear(2**15, 2**14, device="meta"))
+        write_onnx(program, {}, Path("model.onnx"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
@@ -162,7 +163,7 @@ def test_a_full_disk_is_an_error_that_can_be_handled() -> None:
     """torch's own writer of files ends the process."""
     program = torch.export.export(nn.Linear(2, 3), (torch.zeros(2, 2),))
     with pytest.raises(OSError, match="No space left"):
-        TorchWriter().write(program, {}, Path("/dev/full"))
+        write_torch(program, {}, Path("/dev/full"))
 
 
 class Noisy(OwnCNN):

@@ -89,25 +89,23 @@ def aggregate(
     defend: Defend = False,
     confusion: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=options.REPORT,
-            help="Output table of the annotators' confusion matrices, P(observed label given true label).",
+        options.in_panel(
+            options.REPORT, "Output table of the annotators' confusion matrices, P(observed label given true label)."
         ),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=options.REPORT,
-            help="With --budget: output table of the labels to ask for next, as by conal plan.",
+        options.in_panel(
+            options.REPORT, "With --budget: output table of the labels to ask for next, as by conal plan."
         ),
     ] = None,
-    budget: Annotated[float | None, typer.Option(rich_help_panel=options.REPORT, help=BUDGET)] = None,
+    budget: Annotated[float | None, options.in_panel(options.REPORT, BUDGET)] = None,
     save: Annotated[
         Path | None,
-        typer.Option(
+        options.in_panel(
+            options.REPORT,
+            "Output folder of the labels and all that was learned, to which conal update adds further labels.",
             metavar="DIR",
-            rich_help_panel=options.REPORT,
-            help="Output folder of the labels and all that was learned, to which conal update adds further labels.",
         ),
     ] = None,
     private: Annotated[
@@ -116,7 +114,7 @@ def aggregate(
             ReleaseOptions,
             "private",
             metavar="EPSILON",
-            rich_help_panel=options.PRIVACY,
+            panel=options.PRIVACY,
             help="Write only a differentially private release into the folder --out: the common confusion, that of "
             "groups, and class shares, counted beside --true-labels, with noise that hides each annotator's whole "
             "contribution. The smaller, the more noise; 1 is usual.",
@@ -149,11 +147,15 @@ def aggregate(
     file = read_labels(labels, reading)
     crowd = file.annotations
     if defend:
-        crowd = defended_labels(crowd, rings=not _is_vote(method), quiet=quiet or process_rank() > 0)
+        from conal.aggregation.voting import VoteAggregator
+
+        is_vote = isinstance(aggregator, VoteAggregator)  # which cannot read labels backwards
+        crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or process_rank() > 0)
     known = read_sample(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.true_labels), quiet=quiet)
     info = read_info(annotator_info, crowd, reading)
-    if not _fit(aggregator, crowd, known, info):
+    _fit(aggregator, crowd, known, info)
+    if process_rank() > 0:  # only the first of several processes prints and writes
         return
     figures, about_plan = outputs.write(aggregator, overwrite=overwrite)
     result = {
@@ -180,25 +182,15 @@ def _make(method: str, settings: dict[str, Any], *, verbose: bool) -> Aggregator
     return aggregator
 
 
-def _is_vote(method: str) -> bool:
-    """Whether an aggregator counts votes, and so cannot read labels backwards."""
-    from conal import aggregation
-    from conal.aggregation.voting import VoteAggregator
-
-    return issubclass(aggregation.get(method), VoteAggregator)
-
-
-def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: AnnotatorInfo | None) -> bool:
-    """Fit alone or, under torchrun, with other processes; True for the process that prints and writes."""
-    first = process_rank() == 0
+def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: AnnotatorInfo | None) -> None:
+    """Fit alone or, under torchrun, with other processes."""
     if process_number() == 1:
         aggregator.fit(crowd, true_labels=known, annotator_info=info)
-        return first
+        return
     from conal.distributed import fit_shared  # loads torch, which takes seconds
 
     fit_shared(aggregator, crowd, true_labels=known)
     aggregator.annotator_info_ = info  # for the report: none of those that several processes can fit needs it
-    return first
 
 
 # Results of ``conal aggregate``: where they go, its tables, its report, and the folder for updates.
@@ -259,15 +251,21 @@ class Outputs:
         if self.confusion is not None:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
         if self.min_labels is not None:
-            self._warn_of_nobody(crowd, self.min_labels)
             about = {path: _visible(table, crowd, self.min_labels) for path, table in about.items()}
         tables = {self.out: inferred_labels(fitted)} | about
         if self.report is not None and found is not None:
-            more, texts, lead = _report_parts(found, self.report)
-            tables |= more
-            lines.append(lead)
+            from conal.io.model_folder import PAGE, REPORT, compact_json
+            from conal.report.notebook import ReportPage  # loads charts
+
+            page = ReportPage(found.report)
+            tables |= {self.report / name: table for name, table in found.tables.items()}
+            texts = {self.report / REPORT: compact_json(page.document), self.report / PAGE: page.html}
+            lines.append(page.lead)
         if self.plan is not None and self.budget is not None:
-            tables[self.plan], figures = _plan(fitted, self.budget)
+            seed = int(fitted.get_params().get("seed", 0))
+            names = fitted.annotator_ids_, fitted.task_ids_
+            plan, figures = planned_labels(labels_alone_problem(fitted), *names, self.budget, seed=seed)
+            tables[self.plan] = plan.table
             lines.append(text_of(figures, self.plan, self.budget))
         _warn_of_unlabelled(fitted, self.out)
         write_tables(tables, texts)
@@ -286,15 +284,6 @@ class Outputs:
         found = fitted.results_ if private is None else findings_of_labels(fitted, private)
         return found if self.handicap is None else found.with_handicap(self.handicap)
 
-    def _warn_of_nobody(self, crowd: Annotations, min_labels: int) -> None:
-        most = int(crowd.labels_per_annotator().max())
-        if most < min_labels and any(place is not None for place in (self.annotators, self.confusion, self.report)):
-            warn(
-                f"min_labels={min_labels}: nobody has so many labels, so tables and report tell nothing about "
-                f"annotators; {most} is the largest number that leaves somebody",
-                DataWarning,
-            )
-
 
 def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bool) -> pa.Table:
     """Number of labels and quality of each annotator: beside a report, its figure; by true labels if measured."""
@@ -312,26 +301,6 @@ def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bo
         quality, basis = estimate.value, np.where(by_truth, "measured", basis)
     table = annotator_table(crowd, where_labelled(crowd, quality), fitted.codes_)
     return table.append_column("quality_basis", where_labelled(crowd, basis))
-
-
-def _report_parts(found: Findings, folder: Path) -> tuple[dict[Path, pa.Table], dict[Path, str], str]:
-    """The tables of the report, its texts (the page and what it is made from), and its first lines."""
-    from conal.io.model_folder import PAGE, REPORT, compact_json
-    from conal.report.notebook import ReportPage
-
-    page = ReportPage(found.report)
-    tables = {folder / name: table for name, table in found.tables.items()}
-    return tables, {folder / REPORT: compact_json(page.document), folder / PAGE: page.html}, page.lead
-
-
-def _plan(fitted: Aggregator, budget: float) -> tuple[pa.Table, dict[str, Any]]:
-    """The labels to ask for next, and figures about them."""
-    seed = int(fitted.get_params().get("seed", 0))
-    names = fitted.annotator_ids_, fitted.task_ids_
-    plan, figures = planned_labels(
-        labels_alone_problem(fitted), *names, budget, expert_cost=None, per_task=3, seed=seed
-    )
-    return plan.table, figures
 
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:

@@ -47,9 +47,9 @@ def export(
     is put into place, it is run on random rows, where it must give what conal predict gives. See docs/exports.md.
     """
     from conal.estimator import load
-    from conal.estimator.export import writer_for
+    from conal.estimator.export import format_of
 
-    writer_for(out, None)
+    format_of(out, None)
     check_results(files=[out], model=model, overwrite=overwrite)
     estimator = load(model)
     done = estimator.export(out, features_only=features_only, overwrite=overwrite)

@@ -20,8 +20,8 @@ from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
     Defend,
-    FitData,
     FitFiles,
+    ForFit,
     ShowOptions,
     TrueLabels,
     check_handicap,
@@ -38,6 +38,7 @@ from conal.parameters.training import ClassifierParameters
 
 if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
+    from conal.report.exhibits import Exhibits
 
 
 METHODS = (
@@ -76,7 +77,6 @@ class PrivacyOptions:
             "File with a secret key; with the same key, annotators have the same pseudonyms in every model. It is "
             "created if it does not exist. By default the key is random and thrown away."
         ),
-        Option(parse=str),
     ] = None
 
     def __post_init__(self) -> None:
@@ -118,39 +118,35 @@ def fit(
     question: options.Question = None,
     valid: Annotated[
         Path | None,
-        typer.Option(
-            rich_help_panel=options.DATA, help="Features of validation tasks, or texts if there are no --features."
-        ),
+        options.in_panel(options.DATA, "Features of validation tasks, or texts if there are no --features."),
     ] = None,
     valid_labels: Annotated[
-        Path | None, typer.Option(rich_help_panel=options.DATA, help="True labels of --valid, used to pick the epoch.")
+        Path | None, options.in_panel(options.DATA, "True labels of --valid, used to pick the epoch.")
     ] = None,
     classes: options.Classes = None,
     ordinal: options.Ordinal = False,
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
     seed: Annotated[
-        int | None, options.option(ClassifierParameters, "seed", rich_help_panel=options.TRAINING, show_default="0")
+        int | None, options.option(ClassifierParameters, "seed", panel=options.TRAINING, show_default="0")
     ] = None,
     resume: Annotated[
-        bool, options.on_off("--resume", rich_help_panel=options.TRAINING, help="Continue an interrupted fit.")
+        bool, options.on_off("--resume", panel=options.TRAINING, help="Continue an interrupted fit.")
     ] = False,
     keep_data: Annotated[
         bool,
         options.on_off(
             "--keep-data",
-            rich_help_panel=options.TRAINING,
+            panel=options.TRAINING,
             help="Keep labels and features in the model folder, so that conal update can add further labels. Do not "
             "share such a folder with people who must not see them.",
         ),
     ] = False,
-    images: Annotated[str | None, options.option(ShowOptions, "images", rich_help_panel=options.REPORT)] = None,
+    images: Annotated[str | None, options.option(ShowOptions, "images", panel=options.REPORT)] = None,
     no_report: options.NoReport = False,
     anonymise: Annotated[
         bool,
-        options.on_off(
-            "--anonymise", rich_help_panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help
-        ),
+        options.on_off("--anonymise", panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help),
     ] = False,
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
@@ -184,30 +180,31 @@ def fit(
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
     with claimed(out, check) if first else nullcontext():
         key = _key(privacy, out)
-        estimator, data = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
-        offer_truth(true_labels, data.n_true_found, quiet=quiet or not first)
+        estimator, (data, shown, file) = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
+        contributions = [] if file is None else file.contributions()
+        offer_truth(true_labels, 0 if file is None else len(file.true_labels), quiet=quiet or not first)
+        if defend and file is None:
+            raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
         if defend:
-            data = _defended(data, quiet=quiet or not first)
-        if privacy.anonymise:
-            data = _anonymised(data, key, privacy.hide_below)
+            data["y"] = defended_labels(data["y"], quiet=quiet or not first)
+        if privacy.anonymise and file is not None:  # true labels have no annotators
+            shown = _anonymise(data, shown, key, privacy.hide_below)
         again = not privacy.anonymise or key is not None  # otherwise annotators would have other pseudonyms
-        _train(
-            estimator, data, checkpoint_of(out) if again else None, allow_missing=instances.allow_missing, resume=resume
-        )
+        data["allow_missing"] = instances.allow_missing
+        _train(estimator, data, checkpoint_of(out) if again else None, resume=resume)
         if not first:
             return
         measure_by_true_labels(estimator, quiet=quiet)
         warn_of_few(estimator, data)
         if show.handicap is not None:
             estimator.results_ = estimator.results_.with_handicap(show.handicap)
-        if data.exhibits is not None:
-            estimator.exhibit(data.exhibits)
+        estimator.exhibit(shown)
         page = finish(
             estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
         )
     seconds = time.perf_counter() - began
-    result = {"out": out, "files": list(data.files), **estimator.metrics_, "total_seconds": seconds}
-    summary = summary_of(estimator, out, page, seconds, options.file_summaries(data.files), keep_data=keep_data)
+    result = {"out": out, "files": contributions, **estimator.metrics_, "total_seconds": seconds}
+    summary = summary_of(estimator, out, page, seconds, options.file_summaries(contributions), keep_data=keep_data)
     options.emit(result, summary, as_json=as_json, quiet=quiet)
 
 
@@ -254,7 +251,7 @@ def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
 
 def _prepare(
     method: str, parameters: dict[str, Any], files: FitFiles, *, names_hidden: bool
-) -> tuple[CrowdClassifier, FitData]:
+) -> tuple[CrowdClassifier, ForFit]:
     """The untrained estimator and its training data; wrong parameters are reported before large files are read."""
     from conal import methods
     from conal.estimator import make
@@ -265,41 +262,25 @@ def _prepare(
     return estimator, read_without_names(read) if names_hidden else read()
 
 
-def _defended(data: FitData, *, quiet: bool) -> FitData:
-    """The training data without answers that say nothing."""
-    from conal.data.annotations import Annotations
-
-    if not isinstance(data.target, Annotations):
-        raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
-    return data._replace(target=defended_labels(data.target, quiet=quiet))
-
-
-def _anonymised(data: FitData, key: bytes | None, hide_below: int) -> FitData:
-    """The training data under pseudonyms; true labels have no annotators."""
-    from conal.data.annotations import Annotations
+def _anonymise(data: dict[str, Any], shown: Exhibits, key: bytes | None, hide_below: int) -> Exhibits:
+    """Give annotators pseudonyms in the arguments of ``fit``; what the report may show then."""
     from conal.data.pseudonyms import anonymised, warn_of_mentions
-    from conal.report.exhibits import Exhibits
 
-    crowd, info = data.target, data.annotator_info
-    if not isinstance(crowd, Annotations):
-        return data
-    shown, tasks = data.exhibits or Exhibits(), crowd.task_ids.tolist()
+    crowd, info, tasks = data["y"], data["annotator_info"], data["y"].task_ids.tolist()
     texts = {
         "task ids": tasks,
-        "texts": [*getattr(data.instances, "texts", ()), *shown.texts.values()],
+        "texts": [*getattr(data["X"], "texts", ()), *shown.texts.values()],
         "addresses": [shown.address(task) or "" for task in tasks] + list(shown.picture_links.values()),
         "classes": crowd.classes.tolist(),
         "groups of annotators": [] if info is None else sorted(set(info.groups or ())),
-        "names of features": getattr(data.instances, "columns", ()),
+        "names of features": getattr(data["X"], "columns", ()),
     }
     warn_of_mentions(crowd.annotator_ids, texts)
-    target, about = anonymised(crowd, info, key=key, hide_below=hide_below)
-    return data._replace(target=target, annotator_info=about, exhibits=replace(shown, names={}))
+    data["y"], data["annotator_info"] = anonymised(crowd, info, key=key, hide_below=hide_below)
+    return replace(shown, names={})
 
 
-def _train(
-    estimator: CrowdClassifier, data: FitData, checkpoint: Path | None, *, allow_missing: bool, resume: bool
-) -> None:
+def _train(estimator: CrowdClassifier, data: dict[str, Any], checkpoint: Path | None, *, resume: bool) -> None:
     from conal.training.checkpoint import remove_checkpoints
 
     there = checkpoint is not None and checkpoint.exists()
@@ -309,16 +290,7 @@ def _train(
         text = f"starting from the beginning and replacing the checkpoint {checkpoint} (continue it with --resume)"
         say(text, err=True)
     try:
-        estimator.fit(
-            data.instances,
-            data.target,
-            validation=data.validation,
-            true_labels=data.true_labels,
-            annotator_info=data.annotator_info,
-            allow_missing=allow_missing,
-            checkpoint=checkpoint,
-            resume=resume,
-        )
+        estimator.fit(**data, checkpoint=checkpoint, resume=resume)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
             say(f"interrupted; the checkpoint is {checkpoint}: continue with --resume", err=True)
@@ -346,14 +318,14 @@ def checkpoint_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
 
 
-def warn_of_few(estimator: CrowdClassifier, data: FitData) -> None:
+def warn_of_few(estimator: CrowdClassifier, data: dict[str, Any]) -> None:
     """Warn if the epoch was selected on so few tasks that chance decides."""
     from conal.report.wording import count
 
     metrics = estimator.metrics_
     number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
-    if data.validation is not None and metrics["selection"] == "validation_accuracy":
-        number, remedy = len(data.validation[0]), "supply more validation tasks"
+    if data["validation"] is not None and metrics["selection"] == "validation_accuracy":
+        number, remedy = len(data["validation"][0]), "supply more validation tasks"
     if 0 < number < ENOUGH_TO_SELECT:
         text = f"the epoch was selected on {count(number, 'task', 'tasks')}; chance decides among so few"
         warn(f"{text}: {remedy}, or keep the last epoch (--set selection=last)", DataWarning)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,6 @@ from conal.parameters.reading import ReadOptions
 if TYPE_CHECKING:
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
-    from conal.estimator import CrowdClassifier
     from conal.io import FeatureTable, TextTable
     from conal.io.annotation_file import AnnotationFile
     from conal.io.images import TaskItems
@@ -33,15 +32,15 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 
 
-def read_without_names(read: Callable[[], FitData]) -> FitData:
-    """The data; warnings come when it is read, with the names of annotators replaced by dots.
+def read_without_names(read: Callable[[], ForFit]) -> ForFit:
+    """What is read; warnings come when it is read, with the names of annotators replaced by dots.
 
     Warnings before an error are left out: until a file is read, nobody knows which of the words in them are names.
     """
     with people_hidden(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = read()
-    names = getattr(data.target, "annotator_ids", None)
+    names = getattr(data[0]["y"], "annotator_ids", None)
     quoted = set() if names is None else {form(name) for name in names.tolist() for form in (repr, ascii)}
     for entry in caught:
         if issubclass(entry.category, ConalWarning):
@@ -139,7 +138,7 @@ class ShowOptions(ReportOptions):
     images: Annotated[
         str | None,
         Doc("Folder of pictures, for the report. A file shows the task whose id is its name, with or without ending."),
-        Option("--images", parse=str),
+        Option("--images"),
     ] = None
     link: Annotated[
         str | None,
@@ -147,12 +146,10 @@ class ShowOptions(ReportOptions):
             "Address of a task on its platform, for the report, with {task} in place of the id, such as "
             "https://host/projects/1/data?task={task}."
         ),
-        Option(parse=str),
     ] = None
     names: Annotated[
         str | None,
         Doc("Table of the annotators' ids and their names or e-mail addresses, which the report then shows."),
-        Option(parse=str),
     ] = None
 
 
@@ -261,20 +258,8 @@ def read_info(path: Path | None, crowd: Annotations, reading: ReadOptions) -> An
     return None if path is None else read_annotator_info(path, crowd, worker=reading.worker)
 
 
-class FitData(NamedTuple):
-    """The training data of ``fit``: instances, labels, a validation set, what the report shows, what each file has.
-
-    ``true_labels`` are those of training tasks, and ``n_true_found`` is the number in the files of labels.
-    """
-
-    instances: FeatureTable | TextTable
-    target: Any
-    validation: tuple[FeatureTable | TextTable, Any] | None
-    exhibits: Exhibits | None = None
-    files: Sequence[dict[str, Any]] = ()
-    true_labels: Any = None
-    n_true_found: int = 0
-    annotator_info: AnnotatorInfo | None = None
+ForFit = tuple[dict[str, Any], "Exhibits", "AnnotationFile | None"]
+"""Arguments of ``fit``, what the report shows, and the files of labels as one; None for true labels."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +299,7 @@ class FitFiles:
             if real_path(path).is_relative_to(real_path(out)):
                 raise InputError(f"{path}: is an input file inside {out}, which would be replaced; move one of them")
 
-    def read(self, takes: str) -> FitData:
+    def read(self, takes: str) -> ForFit:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
         from conal.io.features import check_row_order
         from conal.io.images import items_of
@@ -333,9 +318,10 @@ class FitFiles:
             check_row_order(instances, crowd.task_ids)
         known = read_sample(self.true_labels, self.reading, file, _with_unlabelled(crowd, instances))
         info = read_info(self.annotator_info, crowd, self.reading)
-        return FitData(instances, crowd, validation, shown, file.contributions(), known, len(file.true_labels), info)
+        about = {"validation": validation, "true_labels": known, "annotator_info": info}
+        return {"X": instances, "y": crowd, **about}, shown, file
 
-    def _read_gold(self, validation: tuple[FeatureTable | TextTable, Any] | None) -> FitData:
+    def _read_gold(self, validation: tuple[FeatureTable | TextTable, Any] | None) -> ForFit:
         """The training data of the method that takes the labels themselves as true."""
         from conal.io import read_gold
 
@@ -350,7 +336,7 @@ class FitFiles:
         shown = exhibits_of(self.show, tasks, ["gold"], texts=self._shown_texts(None))
         columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
         gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
-        return FitData(table, gold.for_rows(len(table), table.ids), validation, shown)
+        return {"X": table, "y": gold.for_rows(len(table), table.ids), "validation": validation}, shown, None
 
     def _read_texts_of(self, file: AnnotationFile) -> TextTable | None:
         """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
@@ -377,17 +363,13 @@ class FitFiles:
             return {}
         table = None if file is None else self._read_texts_of(file)
         table = table or read_texts(self.text, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
-        names = range(len(table)) if table.ids is None else table.ids.tolist()
-        return {str(name): text for name, text in zip(names, table.texts, strict=True)}
+        return {str(name): text for name, text in texts_by_task(table).items()}
 
     def _read_instances(self, path: Path | None) -> FeatureTable | TextTable:
         """Features, or texts if there are no features to train on."""
-        from conal.io import read_features, read_texts
-
-        assert path is not None  # noqa: S101 - `check` has made sure
-        if self.features is not None:
-            return read_features(path, task=self.reading.task, fallback_to_aliases=True)
-        return read_texts(path, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
+        texts = self.features is None
+        column = self.text_column if texts else None
+        return read_instances(path, texts=texts, task=self.reading.task, text_column=column)
 
     def _read_validation(self) -> tuple[FeatureTable | TextTable, Any] | None:
         from conal.io import read_gold
@@ -411,29 +393,24 @@ def _with_unlabelled(crowd: Annotations, instances: FeatureTable | TextTable) ->
     return crowd.reindex([*crowd.task_ids.tolist(), *others]) if others else crowd
 
 
-def read_for_model(
-    path: Path,
-    estimator: CrowdClassifier,
-    *,
-    task: str | None,
-    text: str | None = None,
-    fallback_to_aliases: bool = False,
-    check: Callable[[FeatureTable | TextTable], None] = lambda read: None,
-) -> FeatureTable:
-    """Features for a trained model, after a check of what was read; a text model computes them from texts."""
-    from conal.estimator.inputs import as_numbers
+def read_instances(
+    path: Path | None, *, texts: bool, task: str | None, text_column: str | None, fallback_to_aliases: bool = True
+) -> FeatureTable | TextTable:
+    """A file of features, or of texts."""
     from conal.io import read_features, read_texts
 
-    if estimator.text_features_ is None:
-        if text is not None:
-            raise InputError("--set text_column: this model was trained on features, not on texts; leave it out")
-        table = read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
-        check(table)
-        return table
-    texts = read_texts(path, text=text, task=task, fallback_to_aliases=fallback_to_aliases)
-    check(texts)
-    made: FeatureTable = as_numbers(estimator.text_features_, texts)
-    return made
+    assert path is not None  # noqa: S101 - options have been checked
+    if texts:
+        return read_texts(path, text=text_column, task=task, fallback_to_aliases=fallback_to_aliases)
+    if text_column is not None:
+        raise InputError("--set text_column: this model was trained on features, not on texts; leave it out")
+    return read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
+
+
+def texts_by_task(table: TextTable) -> dict[Any, str]:
+    """Task to text; row numbers where a table has no ids."""
+    names = range(len(table)) if table.ids is None else table.ids.tolist()
+    return dict(zip(names, table.texts, strict=True))
 
 
 # Checks of output paths, before the work starts.
@@ -491,7 +468,7 @@ Defend = Annotated[
     bool,
     options.on_off(
         "--defend",
-        rich_help_panel=options.LABELS,
+        panel=options.LABELS,
         help="Leave out answers that do not depend on the task, and count copied answers once. The report without "
         "this option says whose they are.",
     ),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from conal.errors import InputError
-from conal.parameters import Doc, Option, Parameter, json_or_text, parameters, parameters_of
+from conal.parameters import Doc, Parameter, json_or_text, parameters, parameters_of
 from conal.parameters.reading import ReadOptions
 
 DATA, LABELS, TRAINING, REPORT, PRIVACY = "Data", "Labels", "Training", "Report", "Privacy"
@@ -23,15 +23,20 @@ DEFAULT_METHOD = "xconal"
 """The default method; docs/guides/choosing.md has the reasons."""
 
 
-def option(declares: type[Any], name: str, *flags: str, **more: Any) -> Any:
+def option(declares: type[Any], name: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
     """The option of a declared parameter, with its help."""
     found = parameters_of(declares)[name]
-    return typer.Option(*(flags or (found.option.flag,)), **({"help": found.help} | more))
+    return typer.Option(*(flags or (found.option.flag,)), rich_help_panel=panel, **({"help": found.help} | more))
 
 
-def on_off(*flags: str, **more: Any) -> Any:
+def in_panel(panel: str, text: str, **more: Any) -> Any:
+    """An option with its panel of the help, and its sentence there."""
+    return typer.Option(rich_help_panel=panel, help=text, **more)
+
+
+def on_off(*flags: str, panel: str | None = None, **more: Any) -> Any:
     """An option without a value, for which the help shows no type."""
-    return typer.Option(*flags, metavar="", **more)
+    return typer.Option(*flags, metavar="", rich_help_panel=panel, **more)
 
 
 # ``--set NAME=VALUE``: one way to everything that has no option of its own.
@@ -121,16 +126,16 @@ Labels = Annotated[
         "platform. Several files are joined: the same id means the same task."
     ),
 ]
-TaskColumn = Annotated[str | None, option(ReadOptions, "task", rich_help_panel=DATA)]
-WorkerColumn = Annotated[str | None, option(ReadOptions, "worker", rich_help_panel=DATA)]
-LabelColumn = Annotated[str | None, option(ReadOptions, "label", rich_help_panel=DATA)]
-Question = Annotated[str | None, option(ReadOptions, "question", rich_help_panel=DATA)]
+TaskColumn = Annotated[str | None, option(ReadOptions, "task", panel=DATA)]
+WorkerColumn = Annotated[str | None, option(ReadOptions, "worker", panel=DATA)]
+LabelColumn = Annotated[str | None, option(ReadOptions, "label", panel=DATA)]
+Question = Annotated[str | None, option(ReadOptions, "question", panel=DATA)]
 Classes = Annotated[
     str | None,
     option(
         ReadOptions,
         "classes",
-        rich_help_panel=LABELS,
+        panel=LABELS,
         help="Classes in order, comma-separated (default: those in the file); for .npy, also names of 0, 1, 2, ...",
     ),
 ]
@@ -138,16 +143,16 @@ Ordinal = Annotated[
     bool,
     on_off(
         "--ordinal",
-        rich_help_panel=LABELS,
+        panel=LABELS,
         help="The classes are a scale, such as grades from 1 to 5: numbers in their own order, others as listed by "
         "--classes, from the lowest to the highest.",
     ),
 ]
 AboutAnnotators = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=LABELS,
-        help="Table with a row for every annotator: worker, group (human or llm, a family of models, a vendor), cost "
+    in_panel(
+        LABELS,
+        "Table with a row for every annotator: worker, group (human or llm, a family of models, a vendor), cost "
         "(of a label), limit (how many more labels a plan may ask for), and any numbers as features of the annotators.",
     ),
 ]
@@ -160,7 +165,7 @@ Text = Annotated[
         "the report shows the texts, and the features are trained on."
     ),
 ]
-NoReport = Annotated[bool, on_off("--no-report", rich_help_panel=REPORT, help="Do not write report.html.")]
+NoReport = Annotated[bool, on_off("--no-report", panel=REPORT, help="Do not write report.html.")]
 
 
 @parameters
@@ -168,9 +173,7 @@ class TextOptions:
     """How texts are read."""
 
     text_column: Annotated[
-        str | None,
-        Doc("Column with the texts; by default one that is called text, sentence, content, body or alike."),
-        Option(parse=str),
+        str | None, Doc("Column with the texts; by default one that is called text, sentence, content, body or alike.")
     ] = None
 
 
@@ -228,19 +231,10 @@ def with_flags(message: str) -> str:
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
     """Print the result for a machine or for a person."""
     if as_json:
-        say(_to_json(result))
+        is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # others cannot show every character
+        say(json.dumps(result, ensure_ascii=not is_unicode, default=_plain))
     elif not quiet:
         say(text)
-
-
-def _to_json(result: dict[str, Any]) -> str:
-    """JSON that the terminal can show: characters that its encoding does not have are escaped."""
-    text = json.dumps(result, ensure_ascii=False, default=_plain)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(result, default=_plain)
-    return text
 
 
 def _plain(value: Any) -> Any:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli import options
-from conal.cli.inputs import check_results
+from conal.cli.inputs import check_results, texts_by_task
 from conal.errors import InputError, examples
-from conal.parameters import Doc, Option, number, parameters, whole
+from conal.parameters import Doc, number, parameters, whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +50,7 @@ class PlanOptions:
         Doc("With --budget: cost of a true label, if an expert can be asked too; by default, the crowd alone is."),
     ] = None
     per_task: Annotated[int, whole(1, below=6), Doc("With --budget: labels of one task, at most; from 1 to 5.")] = 3
-    curve: Annotated[
-        str | None, Doc("With --budget: output table of the expected accuracy against the budget."), Option(parse=str)
-    ] = None
+    curve: Annotated[str | None, Doc("With --budget: output table of the expected accuracy against the budget.")] = None
 
 
 SETTINGS = options.settable(PlanOptions)
@@ -215,9 +213,8 @@ def _shown(report: Report) -> Iterator[Any]:
 def _texts(path: Path) -> Iterator[dict[str, Any]]:
     from conal.io import read_texts
 
-    table = read_texts(path, fallback_to_aliases=True)
-    tasks = range(len(table)) if table.ids is None else table.ids.tolist()
-    return ({"task": task, "text": text} for task, text in zip(tasks, table.texts, strict=True))
+    by_task = texts_by_task(read_texts(path, fallback_to_aliases=True))
+    return ({"task": task, "text": text} for task, text in by_task.items())
 
 
 # Plans of further labels by the crowd, which `conal aggregate --plan` makes too.
@@ -237,9 +234,9 @@ def planned_labels(
     task_ids: Names,
     budget: float,
     *,
-    expert_cost: float | None,
-    per_task: int,
-    seed: int,
+    expert_cost: float | None = None,
+    per_task: int = 3,
+    seed: int = 0,
 ) -> tuple[CrowdPlan, dict[str, Any]]:
     """The plan, and its figures."""
     from conal.planning.crowd_plan import crowd_plan, labels_for
@@ -247,15 +244,10 @@ def planned_labels(
 
     options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task}
     found = crowd_plan(problem, budget, task_ids=task_ids, people=names, seed=seed, **options)
-    figures = figures_of(found, labels_for(problem, GOAL, budget, **options))
-    return found, figures | {"basis": BELIEF if problem.now is None else MEASURED}
-
-
-def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, Any]:
-    """What the command prints."""
+    goal = labels_for(problem, GOAL, budget, **options)
     table, forecast = found.table, found.forecast
     ask = table["ask"].to_pylist()
-    return {
+    return found, {
         "n_labels": table.num_rows,
         "n_tasks": len(set(table["task"].to_pylist())),
         "n_asked": len(set(ask)),
@@ -269,6 +261,7 @@ def figures_of(found: CrowdPlan, goal: tuple[int, float] | None) -> dict[str, An
         "goal": GOAL,
         "labels_for_goal": None if goal is None else goal[0],
         "cost_for_goal": None if goal is None else goal[1],
+        "basis": BELIEF if problem.now is None else MEASURED,
     }
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from conal.cli import options
 from conal.cli.fit import InstanceOptions
-from conal.cli.inputs import check_results, read_for_model
+from conal.cli.inputs import check_results, read_instances, texts_by_task
 from conal.cli.options import class_name
 from conal.errors import InputError
-from conal.parameters import Doc, Option, parameters
+from conal.parameters import Doc, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
     from conal.estimator import CrowdClassifier
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 class PredictOptions(InstanceOptions):
     """How features or texts are read, and which encoder makes features of texts."""
 
-    encoder: Annotated[str | None, Doc(options.ENCODER), Option(parse=str)] = None
+    encoder: Annotated[str | None, Doc(options.ENCODER)] = None
 
 
 SETTINGS = options.settable(ReadOptions, PredictOptions, also=("worker", "label", "classes", "ordinal"))
@@ -88,14 +86,19 @@ def predict(
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
     estimator = load(model, encoder=wanted.encoder)
-    found = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
-    instances, file = _unlabelled(found, tasks) if unlabelled else found
+    instances, file = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
+    if unlabelled:
+        instances = _unlabelled(instances, file, tasks)
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)
     note = ""
     if to is None:
         write_table(table, out)
     else:
-        file = _with_tasks(to, file, tasks)
+        if file is None:
+            raise InputError(
+                f"{tasks}: contains features alone, and --to {to} needs the tasks; pass the export, and its features "
+                "with --features"
+            )
         check_classes(estimator.classes_.tolist(), file)
         note = _write(to, table, file, out, new_tasks=new_tasks)
     labels = table["label"].to_pylist()
@@ -126,15 +129,6 @@ def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:
     return label_table(np.arange(len(probas)) if ids is None else ids, probas, classes, levels=levels)
 
 
-def _with_tasks(to: str, file: AnnotationFile | None, tasks: Path) -> AnnotationFile:
-    if file is None:
-        raise InputError(
-            f"{tasks}: contains features alone, and --to {to} needs the tasks; pass the export, and its features with "
-            "--features"
-        )
-    return file
-
-
 def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
     """Write predictions for a platform; what to do with them."""
     from conal._files import atomic_file
@@ -151,11 +145,8 @@ def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tas
 # Reads what ``conal predict`` predicts: a table of features or texts, or the tasks of an annotation file.
 
 
-class ToPredict(NamedTuple):
-    """Instances as numbers for the model, and the file that they are the tasks of, if it has any to show."""
-
-    instances: FeatureTable
-    file: AnnotationFile | None
+ToPredict = tuple["FeatureTable", "AnnotationFile | None"]
+"""Instances as numbers for the model, and the file that they are the tasks of, if it has any to show."""
 
 
 @dataclass(frozen=True)
@@ -184,22 +175,19 @@ class PredictFiles:
     def _joined(self, apart: Path) -> ToPredict:
         """The tasks of an annotation file, by id with their features or texts in another file."""
         from conal.data.joining import align
+        from conal.estimator.inputs import as_numbers
         from conal.io.features import check_row_order
 
         file = self._import()
         tasks = file.all_tasks()
-        table = read_for_model(
-            apart,
-            self.model,
-            task=self.reading.task,
-            text=self.wanted.text_column,
-            fallback_to_aliases=True,
-            check=lambda read: None if tasks.by_position else check_row_order(read, tasks.task_ids),
-        )
+        read = self._read(apart)
+        if not tasks.by_position:
+            check_row_order(read, tasks.task_ids)
+        table = as_numbers(self.model.text_features_, read)
         missing = self.wanted.allow_missing
         joined, rows = align(tasks, len(table), table.ids, allow_missing=missing, unlabelled=False)
         values = table.values if rows is None else table.values[rows]
-        return ToPredict(replace(table, values=values, ids=joined.task_ids), file)
+        return replace(table, values=values, ids=joined.task_ids), file
 
     def _export(self) -> ToPredict:
         """The tasks of an export that contains their texts."""
@@ -215,12 +203,11 @@ class PredictFiles:
         if file.data is None:
             raise InputError(f"{self.tasks}: contains no texts ({file.title}); pass them with --text")
         texts = texts_of(file.data, text=self.wanted.text_column, where=str(self.tasks))
-        return ToPredict(as_numbers(self.model.text_features_, texts), file)
+        return as_numbers(self.model.text_features_, texts), file
 
     def _table(self) -> ToPredict:
         """A table of features or texts, as there is one for ``conal fit``."""
         from conal.estimator.inputs import as_numbers
-        from conal.io import read_texts
         from conal.io.features import warn_of_row_numbers
 
         plain = ReadOptions(task=self.reading.task)
@@ -229,14 +216,15 @@ class PredictFiles:
             raise InputError(
                 f"{self.tasks}: is a table; {of_exports[0]} applies to exports of platforms, so leave it out"
             )
-        task, text = self.reading.task, self.wanted.text_column
-        if self.model.text_features_ is None:
-            table = read_for_model(self.tasks, self.model, task=task, text=text)
-            warn_of_row_numbers(table, known=getattr(self.model, "feature_names_in_", ()))
-            return ToPredict(table, None)
-        texts = read_texts(self.tasks, text=text, task=task)
-        warn_of_row_numbers(texts)
-        return ToPredict(as_numbers(self.model.text_features_, texts), _file_of(self.tasks, texts))
+        table = self._read(self.tasks, fallback_to_aliases=False)
+        warn_of_row_numbers(table, known=getattr(self.model, "feature_names_in_", ()))
+        file = None if self.model.text_features_ is None else _file_of(self.tasks, table)
+        return as_numbers(self.model.text_features_, table), file
+
+    def _read(self, path: Path, *, fallback_to_aliases: bool = True) -> Any:
+        texts, column = self.model.text_features_ is not None, self.wanted.text_column
+        options: dict[str, Any] = {"texts": texts, "task": self.reading.task, "text_column": column}
+        return read_instances(path, **options, fallback_to_aliases=fallback_to_aliases)
 
     def _is_export(self) -> bool:
         """Whether the file is an export with data of its tasks; features and texts are tables as well."""
@@ -261,32 +249,20 @@ def _file_of(path: Path, texts: TextTable) -> AnnotationFile:
     from conal.data.annotations import Annotations
     from conal.io import AnnotationFile
 
-    names = range(len(texts)) if texts.ids is None else texts.ids.tolist()
-    fields = {name: {"text": text} for name, text in zip(names, texts.texts, strict=True)}
+    fields = {name: {"text": text} for name, text in texts_by_task(texts).items()}
     nobody = Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
     return AnnotationFile(path, "table", "a table of texts", nobody, fields=fields)
 
 
-def _unlabelled(found: ToPredict, path: Path) -> ToPredict:
+def _unlabelled(table: FeatureTable, file: AnnotationFile | None, path: Path) -> FeatureTable:
     """Only the instances that nobody has labelled."""
-    if found.file is None or found.file.format == "table":
+    import numpy as np
+
+    if file is None or file.format == "table":
         raise InputError(f"{path}: is a table, in which no task has labels; remove --unlabelled")
-    kept = _without_labels(found.file, found.instances)
+    crowd, names = file.annotations, np.arange(len(table)) if table.ids is None else table.ids
+    labelled = set(crowd.task_ids[crowd.labels_per_task() > 0].tolist())
+    kept = np.array([name not in labelled for name in names.tolist()], dtype=bool)
     if not kept.any():
         raise InputError(f"{path}: every task has a label; remove --unlabelled to predict them all")
-    table = found.instances
-    return found._replace(instances=replace(table, values=table.values[kept], ids=_names(table)[kept]))
-
-
-def _without_labels(file: AnnotationFile, table: FeatureTable) -> npt.NDArray[np.bool_]:
-    import numpy as np
-
-    crowd = file.annotations
-    labelled = set(crowd.task_ids[crowd.labels_per_task() > 0].tolist())
-    return np.array([name not in labelled for name in _names(table).tolist()], dtype=bool)
-
-
-def _names(table: FeatureTable) -> Any:
-    import numpy as np
-
-    return np.arange(len(table)) if table.ids is None else table.ids
+    return replace(table, values=table.values[kept], ids=names[kept])

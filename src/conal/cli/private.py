@@ -72,20 +72,12 @@ class ReleaseOptions:
 
 def refuse_beside_private(**given: object) -> None:
     """Reject options that ask for what a private release withholds, or that it has no use for."""
-    reasons = {
-        "annotators": "a private release has no tables about annotators",
-        "confusion": "a private release has no tables about annotators",
-        "report": "a private release has no report about tasks and annotators",
-        "plan": "a private release does not say whom to ask",
-        "budget": "a private release does not say whom to ask",
-        "save": "a folder for updates has every label of every annotator",
-        "defend": "whose labels are left out would depend on the labels",
-        "method": "a private release counts labels beside true labels, and aggregates nothing",
-        "set": "a private release counts labels beside true labels, and aggregates nothing",
-    }
     for name, value in given.items():
         if value:
-            raise InputError(f"--{name} cannot be used with --private: {reasons[name]}; remove --{name}")
+            raise InputError(
+                f"--{name} cannot be used with --private: a private release has no tables about annotators, no report "
+                f"and no plan, keeps no labels and aggregates nothing; remove --{name}"
+            )
 
 
 def release(

@@ -11,16 +11,16 @@ import typer
 
 from conal.cli import options
 from conal.cli.aggregate import inferred_labels
-from conal.cli.inputs import check_results, read_for_model, read_info
+from conal.cli.inputs import check_results, read_info, read_instances
 from conal.errors import InputError
-from conal.parameters import Doc, Option, parameters, share
+from conal.parameters import Doc, parameters, share
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
     from conal.data.annotator_info import AnnotatorInfo
-    from conal.io import AnnotationFile, FeatureTable
+    from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
 @parameters
@@ -35,7 +35,7 @@ class UpdateOptions(options.TextOptions):
             "It is the model's belief, which is too high where annotators err alike."
         ),
     ] = 0.95
-    encoder: Annotated[str | None, Doc(options.ENCODER), Option(parse=str)] = None
+    encoder: Annotated[str | None, Doc(options.ENCODER)] = None
 
 
 SETTINGS = options.settable(ReadOptions, UpdateOptions, also=("classes", "ordinal"))
@@ -117,11 +117,11 @@ class NewLabels(NamedTuple):
 
         if self.annotator_info is None or before is None:
             return None
-        whole = append_labels(before, file.annotations, where=file.where).annotations
+        whole, _ = append_labels(before, file.annotations, where=file.where)
         return read_info(self.annotator_info, whole, self.reading)
 
-    def read_instances(self, fitted: Any, file: AnnotationFile) -> FeatureTable | None:
-        """Features of new tasks, or those of their texts for a model of texts."""
+    def read_instances(self, fitted: Any, file: AnnotationFile) -> FeatureTable | TextTable | None:
+        """Features of new tasks, or their texts for a model of texts."""
         from conal.io.features import check_row_order
 
         if fitted.text_features_ is None and self.text is not None:
@@ -131,7 +131,8 @@ class NewLabels(NamedTuple):
         path, text = self.text or self.features, self.wanted.text_column
         if path is None:
             return None
-        X = read_for_model(path, fitted, task=self.reading.task, text=text, fallback_to_aliases=True)
+        texts = fitted.text_features_ is not None
+        X = read_instances(path, texts=texts, task=self.reading.task, text_column=text)
         check_row_order(X, file.annotations.task_ids)
         return X
 
@@ -155,8 +156,8 @@ def _update_aggregator(new: NewLabels) -> dict[str, Any]:
         "files": file.contributions(),
         **figures_of(fitted, before, fitted.annotations_, file),
         "enough": enough,
-        "n_enough": n_enough,
         "enough_measured": _measured(fitted, enough),
+        "n_enough": n_enough,
     }
 
 

@@ -23,7 +23,7 @@ from conal.data.cleaning import (
     resolve_duplicates,
     warn_of_dropped,
 )
-from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode, name_column
 from conal.data.frames import (
     column_names,
     find_column,
@@ -545,7 +545,7 @@ class Annotations:
             (self.classes, self.labels),
         )
         given = {
-            name: _arrow_names(names, name).take(pa.array(codes))
+            name: name_column(names).take(pa.array(codes))
             for name, (names, codes) in zip(("task", "worker", "label"), columns, strict=True)
         }
         return pa.table(given if self.times is None else given | {"time": pa.array(self.times)})
@@ -567,16 +567,12 @@ class Annotations:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):
             return NotImplemented
-        same_times = (self.times is None) == (other.times is None) and (
-            self.times is None or np.array_equal(self.times, other.times, equal_nan=True)  # type: ignore[arg-type]
-        )
+        times = (None if each.times is None else each.times.view(np.int64) for each in (self, other))
+        compared = ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
         return (
             self.abstentions == other.abstentions
-            and same_times
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("tasks", "annotators", "labels", "task_ids", "annotator_ids", "classes", "ordinal")
-            )
+            and np.array_equal(*times)  # type: ignore[arg-type]
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in compared)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -683,16 +679,6 @@ def _check_codes(columns: list[npt.NDArray[np.int32]], sizes: list[int]) -> None
             raise InputError("tasks, annotators and labels must be one-dimensional and equally long")
         if len(codes) and (codes.min() < 0 or codes.max() >= size):
             raise InputError(f"{kind} codes must be in range({size}), found {codes.min()} to {codes.max()}")
-
-
-def _arrow_names(names: Names, role: str) -> pa.Array:
-    try:
-        column = pa.array(names.tolist())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise InputError(
-            f"{role} names of several types cannot be in one column ({error}); use text or numbers"
-        ) from error
-    return pa.array(map(str, names.tolist())) if isinstance(column.type, pa.BaseExtensionType) else column  # UUIDs
 
 
 def _abstentions(labels: Labels, tasks: Encoded, workers: Encoded, where: str) -> Annotations | None:

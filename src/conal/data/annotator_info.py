@@ -79,7 +79,7 @@ class AnnotatorInfo:
             What messages call the table.
         """
         if isinstance(info, AnnotatorInfo):
-            return info._in_order_of(crowd, where)
+            return info.selected(in_order_of(crowd, info.annotators.tolist(), where), crowd.annotator_ids)
         columns = column_names(info)
         if columns is None:
             raise InputError(f"{where}: expected a table with a row for every annotator, not {type(info).__name__}")
@@ -167,9 +167,6 @@ class AnnotatorInfo:
         if groups is None and not shared:
             return None
         return AnnotatorInfo(self.annotators, groups, self.costs if shared else None)
-
-    def _in_order_of(self, crowd: Annotations, where: str) -> AnnotatorInfo:
-        return self.selected(in_order_of(crowd, self.annotators.tolist(), where), crowd.annotator_ids)
 
 
 def in_order_of(crowd: Annotations, annotators: Sequence[Any], where: str) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,7 @@ def _joined_abstentions(parts: Sequence[Annotations], made: Annotations) -> Anno
     if not abstained:
         return None
     tasks, annotators = (
-        np.concatenate([decode_position(wanted, _like(wanted, own))[codes] for own, codes in columns])
+        np.concatenate([decode_position(*_alike(wanted, own))[codes] for own, codes in columns])
         for wanted, columns in (
             (made.task_ids, [(part.task_ids, each.tasks) for part, each in abstained]),
             (made.annotator_ids, [(part.annotator_ids, each.annotators) for part, each in abstained]),
@@ -94,11 +94,6 @@ def _joined_abstentions(parts: Sequence[Annotations], made: Annotations) -> Anno
     rows = first[~np.isin(pairs[first], answered)]
     found = tasks[rows], annotators[rows], words[rows]
     return Annotations(*found, task_ids=made.task_ids, annotator_ids=made.annotator_ids, classes=names)
-
-
-def _like(wanted: Names, own: Names) -> Names:
-    """Names as they are spelled among those of all parts: as text, if some part has text."""
-    return as_text(own) if differ_in_type([wanted, own]) else own
 
 
 def refuse_different_spellings(parts: Sequence[Names], kind: Kind, where: str) -> None:
@@ -127,23 +122,11 @@ def _united(parts: Sequence[tuple[Names, npt.NDArray[np.int32]]]) -> Encoded:
 # Annotations that grow: new labels of known and new tasks, by known and new annotators, in known classes.
 
 
-class Appended(NamedTuple):
-    """Annotations with new labels added.
-
-    Attributes
-    ----------
-    annotations : Annotations
-        Old and new labels. Old tasks and annotators keep their codes; new ones come after them.
-    changed : (T,)
-        Codes of the tasks that are new or have new labels, in order.
-    """
-
-    annotations: Annotations
-    changed: IntArray
-
-
-def append_labels(old: Annotations, new: Annotations, *, where: str = "new labels") -> Appended:
+def append_labels(old: Annotations, new: Annotations, *, where: str = "new labels") -> tuple[Annotations, IntArray]:
     """Add new labels to annotations; a label takes the place of an older one by the same annotator for the same task.
+
+    Old tasks and annotators keep their codes; new ones come after them. Also gives the codes of the tasks that are new
+    or have new labels, in order.
 
     Names are compared as :func:`join_annotations` does. A label outside the known classes is an error, and so are new
     names that look like old ones, and labels of which every one is known already.
@@ -152,8 +135,8 @@ def append_labels(old: Annotations, new: Annotations, *, where: str = "new label
     --------
     >>> old = Annotations.from_triples([7, 8], ["ann", "bob"], ["cat", "dog"])
     >>> new = Annotations.from_triples([7, 3], ["bob", "eve"], ["cat", "dog"])
-    >>> found = append_labels(old, new)
-    >>> found.annotations.task_ids.tolist(), found.changed.tolist()
+    >>> crowd, changed = append_labels(old, new)
+    >>> crowd.task_ids.tolist(), changed.tolist()
     ([7, 8, 3], [0, 2])
     """
     if old.abstentions is not None or new.abstentions is not None:
@@ -190,31 +173,29 @@ def append_labels(old: Annotations, new: Annotations, *, where: str = "new label
         times=None if times is None else times[kept],
     )
     fresh = np.arange(old.n_tasks, len(task_ids))
-    return Appended(crowd, np.union1d(task_codes[new.tasks], fresh).astype(np.int64))
+    return crowd, np.union1d(task_codes[new.tasks], fresh).astype(np.int64)
 
 
 def _extended(old: Names, new: Names, kind: Kind, where: str) -> tuple[Names, IntArray]:
     """All names, the old ones first, and the code of every new one."""
-    position = _positions(old, new)
+    spelled, new = _alike(old, new)
+    position = decode_position(spelled, new)
     unknown = np.flatnonzero(position == MISSING)
     if not len(unknown):
         return old, position
-    if len(old) and differ_in_type([old, new]):
-        old, new = as_text(old), as_text(new)
+    old = spelled
     refuse_lookalikes(*unmatched(old, new, position), kind, where, "here and in the labels so far")
     position[unknown] = len(old) + np.arange(len(unknown))
     return as_names([*old.tolist(), *new[unknown].tolist()]), position
 
 
-def _positions(old: Names, new: Names) -> IntArray:
-    """Where each new name is among the old ones, or -1; as text, if some are numbers and some are text."""
-    if len(old) and differ_in_type([old, new]):
-        old, new = as_text(old), as_text(new)
-    return decode_position(old, new)
+def _alike(old: Names, new: Names) -> tuple[Names, Names]:
+    """Both as text, if some are numbers and some are text."""
+    return (as_text(old), as_text(new)) if differ_in_type([old, new]) else (old, new)
 
 
 def _known_classes(old: Names, new: Names, where: str) -> IntArray:
-    position = _positions(old, new)
+    position = decode_position(*_alike(old, new))
     unknown = new[position == MISSING].tolist()
     if unknown:
         raise InputError(

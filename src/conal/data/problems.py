@@ -107,7 +107,7 @@ def _is_number(text: str) -> bool:
 
 
 def free_memory() -> float:
-    """Bytes that this process can still get: of the machine, of its container, and by its own limit."""
+    """Bytes that this process can still get: of the machine, and of its container."""
     found = [float("inf")]
     with suppress(AttributeError, OSError, ValueError):  # as much as there is at all, if nothing more is known
         found = [float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")]
@@ -118,12 +118,6 @@ def free_memory() -> float:
         folder = Path("/sys/fs/cgroup")
         most, used = (int((folder / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
         found.append(float(most - used))
-    with suppress(ImportError, OSError, ValueError, IndexError):
-        import resource
-
-        most, _ = resource.getrlimit(resource.RLIMIT_AS)
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        found += [] if most == resource.RLIM_INFINITY else [float(most - pages * resource.getpagesize())]
     return min(found)
 
 

@@ -8,11 +8,11 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,103 +41,82 @@ MAX_ONNX = 2**31 - 2**24
 """Bytes of weights: protobuf, which ONNX files are made of, allows two gigabytes in all."""
 
 
-class Writer:
-    """A kind of file: how to write a program, and how to run what was written."""
-
-    name: ClassVar[str]
-    ending: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
-
-    def check_packages(self) -> None:
-        """Refuse if an optional package is missing."""
-        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
-        if missing:
-            raise InputError(
-                f"export to {self.name} needs {' and '.join(missing)}, which "
-                f"{'is' if len(missing) == 1 else 'are'} not installed; run: pip install 'conal[{self.name}]'"
-            )
-
-    def check_size(self, module: nn.Module) -> None:
-        """Refuse a module that is too large for the format."""
-
-    def write(self, program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
-        """Write the program and its metadata."""
-        raise NotImplementedError
-
-    def run(self, path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
-        """The probabilities of each batch, by what is in the file alone."""
-        raise NotImplementedError
+def write_onnx(program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
+    """Translate the program by torch's exporter; the metadata become ``metadata_props``, lists as JSON."""
+    size = sum(tensor.nbytes for tensor in program.state_dict.values())
+    if size > MAX_ONNX:
+        raise InputError(
+            f"the networks have {size:,} bytes, and an ONNX file can have two gigabytes; "
+            "export to torch (a file that ends in .pt2)"
+        )
+    with quiet_torch():
+        made = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
+    model = made.model_proto  # type: ignore[union-attr]
+    _clean(model)
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value if isinstance(value, str) else json.dumps(value))
+    path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-class OnnxWriter(Writer):
-    """ONNX: one file for ONNX Runtime and others, in any language."""
+def run_onnx(path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
+    """The probabilities of each batch, by ONNX Runtime on the CPU."""
+    import onnxruntime
 
-    name, ending, needs = "onnx", ".onnx", ("onnx", "onnxruntime", "onnxscript")
-
-    def check_size(self, module: nn.Module) -> None:
-        """Protobuf limits the size of a file."""
-        size = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
-        if size > MAX_ONNX:
-            raise InputError(
-                f"the networks have {size:,} bytes, and an ONNX file can have two gigabytes; "
-                "export to torch (a file that ends in .pt2)"
-            )
-
-    def write(self, program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
-        """Translate the program by torch's exporter; the metadata become ``metadata_props``, lists as JSON."""
-        with quiet_torch():
-            made = torch.onnx.export(program, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False)
-        model = made.model_proto  # type: ignore[union-attr]
-        _clean(model)
-        for key, value in metadata.items():
-            model.metadata_props.add(key=key, value=value if isinstance(value, str) else json.dumps(value))
-        path.write_bytes(model.SerializeToString(deterministic=True))
-
-    def run(self, path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
-        """By ONNX Runtime on the CPU."""
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # a few rows need no more
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return [session.run([OUTPUT], {INPUT: batch})[0] for batch in batches]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # a few rows need no more
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return [session.run([OUTPUT], {INPUT: batch})[0] for batch in batches]
 
 
-class TorchWriter(Writer):
-    """A program of ``torch.export``: needs torch, but no Python code of the network."""
-
-    name, ending = "torch", ".pt2"
-
-    def write(self, program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
-        """Save the program; the metadata are an extra file in it."""
-        content = io.BytesIO()  # where a disk is full, torch's writer of files ends the process
-        with quiet_torch():
-            torch.export.save(program, content, extra_files={METADATA_FILE: json.dumps(metadata)})
-        path.write_bytes(content.getbuffer())
-
-    def run(self, path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
-        """By torch, from the file."""
-        with quiet_torch(), torch.no_grad(), path.open("rb") as file:
-            module = torch.export.load(file).module()
-            return [module(torch.from_numpy(batch)).numpy() for batch in batches]
+def write_torch(program: ExportedProgram, metadata: dict[str, Any], path: Path) -> None:
+    """Save the program, which needs torch, but no Python code of the network; the metadata are an extra file in it."""
+    content = io.BytesIO()  # where a disk is full, torch's writer of files ends the process
+    with quiet_torch():
+        torch.export.save(program, content, extra_files={METADATA_FILE: json.dumps(metadata)})
+    path.write_bytes(content.getbuffer())
 
 
-FORMATS: dict[str, Writer] = {writer.name: writer for writer in (OnnxWriter(), TorchWriter())}
+def run_torch(path: Path, batches: Sequence[FloatArray]) -> list[FloatArray]:
+    """The probabilities of each batch, by torch from the file."""
+    with quiet_torch(), torch.no_grad(), path.open("rb") as file:
+        module = torch.export.load(file).module()
+        return [module(torch.from_numpy(batch)).numpy() for batch in batches]
 
 
-def writer_for(path: Path, to: str | None) -> Writer:
+class Format(NamedTuple):
+    """A kind of file: how to write a program, how to run what was written, and the optional packages for that."""
+
+    name: str
+    ending: str
+    write: Callable[[ExportedProgram, dict[str, Any], Path], None]
+    run: Callable[[Path, Sequence[FloatArray]], list[FloatArray]]
+    needs: tuple[str, ...] = ()
+
+
+FORMATS = {
+    "onnx": Format("onnx", ".onnx", write_onnx, run_onnx, ("onnx", "onnxruntime", "onnxscript")),
+    "torch": Format("torch", ".pt2", write_torch, run_torch),
+}
+
+
+def format_of(path: Path, to: str | None) -> Format:
     """The format of this name, or that of the file's ending; both must agree."""
-    by_ending = {writer.ending: name for name, writer in FORMATS.items()}
+    by_ending = {each.ending: name for name, each in FORMATS.items()}
     name = by_ending.get(path.suffix.lower()) if to is None else to
     if name not in FORMATS:
         wrong = f"{path}: has no known ending" if to is None else f"there is no format {examples([to])}"
         endings = " or ".join(f"{name!r} ({ending})" for ending, name in by_ending.items())
         raise InputError(f"{wrong}; export to={endings}")
-    writer = FORMATS[name]
-    if path.suffix.lower() != writer.ending:
-        raise InputError(f"{path}: must end in {writer.ending} for export to {writer.name}; choose such a name")
-    writer.check_packages()
-    return writer
+    found = FORMATS[name]
+    if path.suffix.lower() != found.ending:
+        raise InputError(f"{path}: must end in {found.ending} for export to {name}; choose such a name")
+    missing = [package for package in found.needs if importlib.util.find_spec(package) is None]
+    if missing:
+        raise InputError(
+            f"export to {name} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
+            f"installed; run: pip install 'conal[{name}]'"
+        )
+    return found
 
 
 @contextmanager
@@ -224,18 +203,17 @@ def export(
 ) -> Exported:
     """Write a file that predicts without conal; see :meth:`CrowdClassifier.export`."""
     place = Path(path)
-    writer = writer_for(place, to)
+    kind = format_of(place, to)
     check_file_place(place, overwrite=overwrite)
     module = to_torch(fitted, features_only=features_only)
-    writer.check_size(module)
     metadata = describe(fitted)
     program = _program(module, torch.zeros(2, *fitted.instance_shape_, dtype=fitted.model_.scaler.dtype))
     rows = random_rows(fitted)
     with atomic_file(place) as temporary:
-        writer.write(program, metadata, temporary)
-        found = writer.run(temporary, [rows[:1], rows[1:]])  # two sizes: the batch must not be fixed
+        kind.write(program, metadata, temporary)
+        found = kind.run(temporary, [rows[:1], rows[1:]])  # two sizes: the batch must not be fixed
         difference = _compare(fitted, np.concatenate(found), rows, f"{place}: the file")
-    return Exported(place, writer.name, metadata, len(rows), difference)
+    return Exported(place, kind.name, metadata, len(rows), difference)
 
 
 def describe(fitted: CrowdClassifier) -> dict[str, Any]:

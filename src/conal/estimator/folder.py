@@ -311,20 +311,18 @@ def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:
 
 
 def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> Problem:
-    n_tasks = config["n_tasks_trained_on"]
-    if not is_whole(n_tasks) or not 0 <= n_tasks < 2**53:
-        raise TypeError(f"n_tasks_trained_on must be a number of tasks, not {examples([n_tasks])}")
-    n_true_labels = config.get("n_true_labels", 0)
-    if not is_whole(n_true_labels) or not 0 <= n_true_labels < 2**53:
-        raise TypeError(f"n_true_labels must be a number of tasks, not {examples([n_true_labels])}")
+    counts = {"n_true_labels": 0, **config}
+    for name in ("n_tasks_trained_on", "n_true_labels"):
+        if not is_whole(counts[name]) or not 0 <= counts[name] < 2**53:
+            raise TypeError(f"{name} must be a number of tasks, not {examples([counts[name]])}")
     return Problem(
         shape=made.instance_shape_,
         n_classes=len(made.classes_),
         n_annotators=len(made.annotator_ids_),
-        n_tasks=n_tasks,
+        n_tasks=counts["n_tasks_trained_on"],
         labels_per_annotator=tensors[LABELS_OF_ANNOTATORS],
         annotator_features=next((tensors[name] for name in FEATURES_OF_ANNOTATORS if name in tensors), None),
-        n_true_labels=n_true_labels,
+        n_true_labels=counts["n_true_labels"],
     )
 
 

@@ -52,10 +52,15 @@ def learn_texts(
         features = TextFeatures(parameters.text_components, seed=int(parameters.seed))
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
-    names = range(len(table)) if table.ids is None else plain_names(table.ids)
     with make_progress("texts", parameters.verbose, total=STEPS) as progress:
         numbers = _feature_table(features.fit_transform(table.texts, progress=progress), table)
-    return numbers, features, dict(zip(names, table.texts, strict=True))
+    return numbers, features, texts_by_name(table)
+
+
+def texts_by_name(table: TextTable) -> dict[Any, str]:
+    """Texts by task name, as JSON has it; by row number where there are no ids."""
+    names = range(len(table)) if table.ids is None else plain_names(table.ids)
+    return dict(zip(names, table.texts, strict=True))
 
 
 def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = "texts") -> Any:

@@ -134,24 +134,19 @@ class Refits:
 
     def __init__(self, count: int, judge: Callable[[], FloatArray]) -> None:
         self.count = count
-        self._judge: Callable[[], FloatArray] | None = judge
-        self._found: FloatArray | None = None
+        self._judge = judge
 
-    @property
-    def are_due(self) -> bool:
-        """Whether nobody has asked yet."""
-        return self._found is None
+    @cached_property
+    def found(self) -> FloatArray:
+        """What they say."""
+        return self._judge()
 
     def __call__(self) -> FloatArray:
-        """What they say."""
-        if self._judge is not None:
-            self._found, self._judge = self._judge(), None
-        assert self._found is not None  # noqa: S101 - there are fits to make, or they were made
-        return self._found
+        return self.found
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle cannot contain what makes the fits, so that they are made now."""
-        return {"count": self.count, "_judge": None, "_found": self()}
+        return {"count": self.count, "found": self.found}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Refits:
         return self
@@ -351,7 +346,7 @@ class FittedResults:
     def refits_due(self) -> int:
         """Number of fits that are made when somebody asks for the rates by true labels, and were not made yet."""
         unseen = self.evidence.unseen
-        return unseen.count if isinstance(unseen, Refits) and unseen.are_due else 0
+        return unseen.count if isinstance(unseen, Refits) and "found" not in vars(unseen) else 0
 
     def with_handicap(self, handicap: float) -> FittedResults:
         """The same results with another handicap of people where models are compared with them."""

@@ -24,7 +24,6 @@ from conal.io.features import is_text, texts_from
 from conal.methods.cross_conal import CrossCoNALMethod
 from conal.parameters import parameters_of
 from conal.parameters.training import planned_epochs, planned_folds
-from conal.report.evidence import plain_names
 from conal.training.batches import CrowdBatches, Instances
 from conal.training.checkpoint import WarmStart
 from conal.training.loop import TrainingResult
@@ -118,7 +117,7 @@ def _new_instances(
             f"{where}: {len(wanted):,} tasks are new ({examples(wanted)}); pass their features or texts (--features, "
             "--text)"
         )
-    quoted = _texts_by_name(X, task_ids) if is_text(X) else None
+    quoted = inputs.texts_by_name(texts_from(X, task_ids=task_ids)) if is_text(X) else None
     numbers = X
     if fitted.text_features_ is not None or is_text(X):
         numbers = inputs.as_numbers(fitted.text_features_, X)
@@ -143,12 +142,6 @@ def _new_instances(
     if instances.shape != fitted.instance_shape_:
         raise InputError(f"instances have shape {instances.shape}, the model was trained on {fitted.instance_shape_}")
     return instances, quoted
-
-
-def _texts_by_name(X: Any, task_ids: Any) -> dict[Any, str]:
-    table = texts_from(X, task_ids=task_ids)
-    names = range(len(table)) if table.ids is None else plain_names(table.ids)
-    return dict(zip(names, table.texts, strict=True))
 
 
 def _quoted(fitted: CrowdClassifier, more: Mapping[Any, str] | None) -> dict[Any, str] | None:

@@ -13,7 +13,7 @@ from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_source_noise import ATTRIBUTED
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
 from conal.networks.noise_layers import Layer, Mixing, Present, log_softmax, spread
-from conal.parameters import Doc, number, one_of, parameters, whole
+from conal.parameters import Doc, number, parameters, whole
 
 
 @parameters
@@ -27,13 +27,10 @@ class CoNALParameters:
         float, number(at_least=0), Doc("Weight of the term that pushes the individual layers away from the common one.")
     ] = 1e-5
     mixing: Annotated[
-        Mixing,
-        one_of("probability", "logit"),
-        Doc("Mix the two distributions, as the paper does, or the two logit vectors, as published code does."),
+        Mixing, Doc("Mix the two distributions, as the paper does, or the two logit vectors, as published code does.")
     ] = "probability"
     layer: Annotated[
         Layer,
-        one_of("softmax", "row-stochastic"),
         Doc(
             "A layer computes softmax(f W), or f times a row-stochastic matrix. On LabelMe's validation set the first "
             "was better; on held-out Music songs they were equal."

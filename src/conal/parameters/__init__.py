@@ -20,38 +20,9 @@ from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, dataclass_transform, get_args, get_origin
 
-from typing_extensions import Doc
+from typing_extensions import Doc as Doc
 
 from conal.errors import InputError
-
-__all__ = [
-    "Constraint",
-    "Doc",
-    "Option",
-    "Parameter",
-    "anything",
-    "check_parameters",
-    "comma_separated",
-    "either",
-    "flag",
-    "fraction",
-    "frozen_parameters",
-    "is_number",
-    "is_whole",
-    "json_or_text",
-    "keywords_of",
-    "maybe_none",
-    "number",
-    "one_of",
-    "only_none",
-    "parameters",
-    "parameters_of",
-    "place",
-    "several_of",
-    "share",
-    "whole",
-    "widths",
-]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -264,7 +235,8 @@ class Option:
     flag : str
         Its option, such as ``--task-column``; empty if it is set by ``--set`` alone.
     parse : callable or None
-        Function from the user's text to the value; None if the command line does not take it.
+        Function from the user's text to the value, which is JSON where the type is not text; None if the command line
+        does not take it.
     """
 
     flag: str = ""
@@ -368,6 +340,8 @@ def _read(where: str, annotation: Any, found: Any, known: Parameter | None) -> P
     shown = " | ".join("None" if part is NoneType else inspect.formatannotation(part) for part in parts)
     constraint = _constraint(parts, metadata.get(Constraint))
     option = metadata.get(Option, Option())
+    if option.parse is json_or_text and all(part in (str, NoneType) or get_origin(part) is Literal for part in parts):
+        option = replace(option, parse=str)
     return Parameter(
         found.name, _MODULES.sub("", shown), found.default, constraint, metadata[Doc].documentation, option
     )

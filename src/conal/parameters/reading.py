@@ -25,7 +25,6 @@ class GeneralOptions:
     format: Annotated[
         str | None,
         Doc(f"Name of the format; detected from the content by default: {', '.join(PLAIN_FORMATS)}, {PLATFORMS}."),
-        Option(parse=str),
     ] = None
     classes: Annotated[
         Sequence[Any] | None,
@@ -64,7 +63,6 @@ class GeneralOptions:
     on_duplicate: Annotated[
         Literal["last", "first", "error"],
         Doc("Which label to keep if an annotator labelled a task twice; 'last' means latest if the file has times."),
-        Option(parse=str),
     ] = "last"
     unlabelled: Annotated[
         bool, Doc("Accept a file in which nobody has labelled a task yet, for its tasks."), Option(parse=None)
@@ -87,17 +85,17 @@ class ReadOptions(GeneralOptions):
     task: Annotated[
         str | None,
         Doc("Column with the task ids; in exports, the field of the task data with the task ids."),
-        Option("--task-column", parse=str),
+        Option("--task-column"),
     ] = None
-    worker: Annotated[str | None, Doc("Column with the annotators."), Option("--worker-column", parse=str)] = None
-    label: Annotated[str | None, Doc("Column with the labels."), Option("--label-column", parse=str)] = None
+    worker: Annotated[str | None, Doc("Column with the annotators."), Option("--worker-column")] = None
+    label: Annotated[str | None, Doc("Column with the labels."), Option("--label-column")] = None
     question: Annotated[
         str | None,
         Doc(
             "Control, question or answer that contains the labels, if an export has several; NAME=CHOICE asks whether "
             "annotators ticked one choice, yes or no."
         ),
-        Option("--question", parse=str),
+        Option("--question"),
     ] = None
     keep_rejected: Annotated[bool, Doc("Keep rejected work (MTurk, Toloka).")] = False
 
