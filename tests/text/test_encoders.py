@@ -15,7 +15,7 @@ import pytest
 
 from conal.errors import InputError
 from conal.text import EncodedTexts, encoders
-from conal.text.encoders import EncoderFolder
+from conal.text.encoders import EncoderFolder, OnnxEncoder
 from helpers.encoders import VECTORS, write, write_onnx_encoder
 
 MISSING = [name for name in ("onnx", "onnxruntime", "tokenizers") if importlib.util.find_spec(name) is None]
@@ -41,14 +41,14 @@ def test_embeddings_are_pooled_over_the_tokens_and_not_over_padding(
     pooling: str | None, wanted: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     folder = write_onnx_encoder(tmp_path / "encoder", pooling=pooling)
-    found = EncoderFolder(folder).open().encode(TEXTS)
+    found = OnnxEncoder(EncoderFolder(folder)).encode(TEXTS)
     np.testing.assert_allclose(found, [wanted(vectors(text)) for text in TEXTS], rtol=1e-6)
 
 
 @needs_onnx
 def test_embeddings_have_length_one_and_texts_are_cut_off_where_the_folder_says_so(tmp_path: Path) -> None:
     folder = write_onnx_encoder(tmp_path / "encoder", normalize=True, longest=2)
-    found = EncoderFolder(folder).open().encode(["purr bark swim swim"])
+    found = OnnxEncoder(EncoderFolder(folder)).encode(["purr bark swim swim"])
     mean = vectors("purr bark").mean(0)
     np.testing.assert_allclose(found, [mean / np.linalg.norm(mean)], rtol=1e-6)
 
@@ -88,18 +88,18 @@ def test_a_stored_model_takes_its_own_encoder_wherever_it_lies_and_no_other(tmp_
 @needs_onnx
 def test_an_unknown_step_or_pooling_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pools tokens by pooling_mode_lasttoken"):
-        EncoderFolder(write_onnx_encoder(tmp_path / "a", pooling="lasttoken")).open()
+        OnnxEncoder(EncoderFolder(write_onnx_encoder(tmp_path / "a", pooling="lasttoken")))
     folder = write_onnx_encoder(tmp_path / "b", normalize=True)
     write(folder / "modules.json", [{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])
     with pytest.raises(InputError, match="module 'Dense'"):
-        EncoderFolder(folder).open()
+        OnnxEncoder(EncoderFolder(folder))
     write(folder / "modules.json", [{"type": "sentence_transformers.models.Pooling", "path": "../a/1_Pooling"}])
     with pytest.raises(InputError, match="outside of the folder"):
-        EncoderFolder(folder).open()
+        OnnxEncoder(EncoderFolder(folder))
     (folder / "modules.json").unlink()
     (folder / "model.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"cannot be loaded .* is it an encoder of texts\?"):
-        EncoderFolder(folder).open()
+        OnnxEncoder(EncoderFolder(folder))
 
 
 def test_what_is_no_encoder_is_refused(tmp_path: Path) -> None:
@@ -109,62 +109,12 @@ def test_what_is_no_encoder_is_refused(tmp_path: Path) -> None:
         EncoderFolder(tmp_path)
 
 
-def sentence_folder(folder: Path, kind: str = "sentence_transformers.models.Transformer") -> EncoderFolder:
-    folder.mkdir(exist_ok=True)
-    write(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": kind}])
-    (folder / "model.safetensors").write_bytes(b"")
-    return EncoderFolder(folder)
-
-
-@pytest.mark.parametrize("name", ["weights.bin", "1_Dense/pytorch_model.bin", "model.PT", "x.pkl", "adapter_model.bin"])
-def test_pickled_files_are_refused_before_anything_is_loaded(name: str, tmp_path: Path) -> None:
-    folder = sentence_folder(tmp_path / "encoder")
-    place = folder.path / name
-    place.parent.mkdir(exist_ok=True)
-    place.write_bytes(b"")
-    with pytest.raises(InputError, match="can run code when it is read"):
-        encoders.refuse_code(folder)
-
-
-def test_pickled_weights_beside_safetensors_are_never_read_and_pass(tmp_path: Path) -> None:
-    folder = sentence_folder(tmp_path / "encoder")
-    (folder.path / "pytorch_model.bin").write_bytes(b"")
-    encoders.refuse_code(folder)
-
-
-def test_modules_with_their_own_code_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"module 'custom\.Transformer' with code of its own"):
-        encoders.refuse_code(sentence_folder(tmp_path / "encoder", "custom.Transformer"))
-
-
 def test_missing_packages_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
-    with pytest.raises(
-        InputError, match="needs sentence-transformers, which is not installed; run: pip install sentence"
-    ):
-        sentence_folder(tmp_path / "one").open()
-    (tmp_path / "two").mkdir()
     for name in ("model.onnx", "tokenizer.json"):
-        (tmp_path / "two" / name).touch()
-    with pytest.raises(InputError, match=r"onnxruntime and tokenizers, which are not installed; .*'conal\[encoder\]'"):
-        EncoderFolder(tmp_path / "two").open()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_folder_of_sentence_transformers_is_run_by_that_package(tmp_path: Path) -> None:
-    package = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-    models = pytest.importorskip("sentence_transformers.models")
-    hub = pytest.importorskip("transformers", reason="transformers is not installed")
-    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "purr", "bark"]))
-    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    hub.BertModel(hub.BertConfig(vocab_size=7, max_position_embeddings=16, **sizes)).save_pretrained(tmp_path / "bert")
-    hub.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path / "bert")
-    module = models.Transformer(str(tmp_path / "bert"))
-    whole = package.SentenceTransformer(modules=[module, models.Pooling(8)], device="cpu")
-    whole.save(str(tmp_path / "encoder"))
-    found = EncodedTexts(tmp_path / "encoder").fit_transform(["purr", "bark purr", "bark"])
-    wanted = whole.encode(["purr", "bark purr", "bark"])
-    np.testing.assert_allclose(found, wanted - wanted.mean(0), atol=1e-6)
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"needs onnxruntime and tokenizers; run: pip install 'conal\[encoder\]'"):
+        OnnxEncoder(EncoderFolder(tmp_path))
 
 
 def network(kind: str, folder: Path) -> None:
@@ -278,7 +228,7 @@ def test_weights_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
         tensor.external_data.add(key="location", value=name)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         with pytest.raises(InputError, match="cannot be loaded"):
-            EncoderFolder(folder).open()
+            OnnxEncoder(EncoderFolder(folder))
 
 
 @needs_onnx

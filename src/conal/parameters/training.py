@@ -264,8 +264,8 @@ class ClassifierParameters(Settings):
         str | None,
         place(),
         Doc(
-            "If X is text: a local folder with an encoder (sentence-transformers, or model.onnx and tokenizer.json) "
-            "whose embeddings are the features, in place of conal.TextFeatures."
+            "If X is text: a local folder with an encoder (model.onnx and tokenizer.json) whose embeddings are the "
+            "features, in place of conal.TextFeatures."
         ),
     ] = None
     verbose: Annotated[bool, Doc("Show progress in a terminal or notebook.")] = True

@@ -1,4 +1,4 @@
-"""Texts to embeddings by an encoder of the user's own."""
+"""Texts to embeddings by an encoder of the user's own, which is never downloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,47 +19,28 @@ from conal._progress import Progress
 from conal.errors import InputError
 from conal.text.features import VERSION, check_texts, stored_numbers
 
-# Encoders of texts: local folders with a model that makes an embedding of a text, and what identifies them.
-#
-# No encoder is ever downloaded, and none is unpickled: a folder holds an ONNX model, or safetensors weights.
+# A local folder with an ONNX model that makes an embedding of a text, and what identifies it. Nothing is unpickled.
 
 FloatArray = npt.NDArray[np.float32]
 
 MODEL_PLACES = ("model.onnx", "onnx/model.onnx")
-"""Where an ONNX model can be, within the folder."""
+"""Where the model can be, within the folder."""
 TOKENIZER, MODULES, CONFIG = "tokenizer.json", "modules.json", "config.json"
-PICKLE_ENDINGS = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
-"""Endings of files that run code of their author when they are read."""
-TRANSFORMERS_WEIGHTS = "pytorch_model.bin"
-"""The one pickled file that is never read where safetensors weights lie beside it."""
-OWN_MODULES = "sentence_transformers."
 OTHER_ENDINGS = frozenset({".onnx", ".md", ".txt", ".model", ".safetensors", ".h5", ".msgpack", ".ot"})
-"""Endings of files beside an ONNX model that have no part of its weights, which may be in files of any other name."""
-DIGESTED_ENDINGS = frozenset({".json", ".txt", ".model", ".safetensors"})
-"""Files of a sentence-transformers folder that decide about embeddings."""
+"""Endings of files beside a model that have no part of its weights, which may be in files of any other name."""
+TRANSFORMERS_WEIGHTS = "pytorch_model.bin"
+"""The one file of another ending that has none either."""
 CHUNK_BYTES = 2**20
 
 
-class Encoder(Protocol):
-    """Makes embeddings of texts."""
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """(n, d) embeddings."""
-
-
 class EncoderFolder:
-    """A folder with an encoder, before any of it is loaded.
+    """A folder with an encoder, before any of it is loaded: ``model.onnx`` (or ``onnx/model.onnx``) and a tokenizer.
 
-    A folder with ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json`` is run by onnxruntime. Otherwise it
-    must be a folder of sentence-transformers (``modules.json``) whose weights are safetensors.
+    A ``modules.json``, as sentence-transformers writes it, says how embeddings of tokens are put together.
 
     Parameters
     ----------
     path : path
-
-    Attributes
-    ----------
-    kind : "onnx" or "sentence-transformers"
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -68,40 +49,23 @@ class EncoderFolder:
             raise InputError(
                 f"{self.path}: there is no such folder; an encoder is a local folder, nothing is downloaded"
             )
-        self.model = next((place for place in MODEL_PLACES if (self.path / place).is_file()), None)
-        if self.model is not None and (self.path / TOKENIZER).is_file():
-            self.kind = "onnx"
-        elif (self.path / MODULES).is_file():
-            self.kind = "sentence-transformers"
-        else:
+        found = [self.path / place for place in MODEL_PLACES if (self.path / place).is_file()]
+        if not found or not (self.path / TOKENIZER).is_file():
             raise InputError(
-                f"{self.path}: is no encoder; expected model.onnx and {TOKENIZER}, or {MODULES} of "
-                "sentence-transformers"
+                f"{self.path}: is no encoder; expected model.onnx and {TOKENIZER}, which sentence-transformers saves "
+                'with backend="onnx"'
             )
+        self.model = found[0]
 
     @property
     def name(self) -> str:
         """The name of the folder, without the folders it lies in."""
         return real_path(self.path).name
 
-    def files(self) -> list[Path]:
-        """All files that decide about embeddings, in a fixed order."""
-        if self.kind == "onnx":
-            model = self.path / str(self.model)
-            parts = [path for path in model.parent.rglob("*") if _may_be_weights(path, model.parent)]
-            steps = [self.module_folder(module) / CONFIG for module in self.modules()]
-            found = [model, self.path / TOKENIZER, *parts, *steps]
-            found += [*self.path.glob("*.json"), *self.path.glob(f"*/{CONFIG}")]
-        else:
-            found = [path for path in self.path.rglob("*") if path.suffix in DIGESTED_ENDINGS]
-        return sorted(
-            {path for path in found if path.is_file()}, key=lambda path: path.relative_to(self.path).as_posix()
-        )
-
     def digest(self) -> str:
-        """SHA-256 of names and contents of these files."""
+        """SHA-256 of names and contents of all files that decide about embeddings."""
         total = hashlib.sha256()
-        for path in self.files():
+        for path in self._files():
             own = hashlib.sha256()
             with path.open("rb") as file:
                 while chunk := file.read(CHUNK_BYTES):
@@ -109,11 +73,14 @@ class EncoderFolder:
             total.update(f"{path.relative_to(self.path).as_posix()}\0{own.hexdigest()}\n".encode())
         return total.hexdigest()
 
-    def open(self) -> Encoder:
-        """Load the encoder."""
-        if self.kind == "onnx":
-            return OnnxEncoder(self)
-        return SentenceTransformerEncoder(self)
+    def _files(self) -> list[Path]:
+        """In a fixed order."""
+        parts = [path for path in self.model.parent.rglob("*") if _may_be_weights(path, self.model.parent)]
+        steps = [self.module_folder(module) / CONFIG for module in self.modules()]
+        found = [self.model, self.path / TOKENIZER, *parts, *steps]
+        found += [*self.path.glob("*.json"), *self.path.glob(f"*/{CONFIG}")]
+        files = {path for path in found if path.is_file()}
+        return sorted(files, key=lambda path: path.relative_to(self.path).as_posix())
 
     def settings(self, path: Path) -> dict[str, Any]:
         """The object in a JSON file of the folder; an empty one if there is no file."""
@@ -145,32 +112,16 @@ class EncoderFolder:
         return place
 
 
-class SentenceTransformerEncoder:
-    """A folder of sentence-transformers, run by that package.
+def _may_be_weights(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return not hidden and path.suffix.lower() not in OTHER_ENDINGS and path.name != TRANSFORMERS_WEIGHTS
 
-    Weights must be safetensors, and modules those of the package itself: reading others could run code of whoever
-    wrote the folder.
-    """
 
-    def __init__(self, folder: EncoderFolder) -> None:
-        check_packages(("sentence_transformers",), "pip install sentence-transformers", folder)
-        refuse_code(folder)
-        from sentence_transformers import SentenceTransformer
-
-        self.where = folder.path
-        with refusing_errors(self.where, "cannot be loaded"):
-            self._model = SentenceTransformer(
-                str(real_path(folder.path)),
-                device="cpu",
-                local_files_only=True,
-                trust_remote_code=False,
-                model_kwargs={"use_safetensors": True},
-            )
-
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """(n, d) embeddings."""
-        with refusing_errors(self.where, "cannot encode these texts"):
-            return np.asarray(self._model.encode(list(texts), show_progress_bar=False), dtype=np.float32)
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is no valid JSON ({error}); copy the encoder again") from error
 
 
 @contextmanager
@@ -185,45 +136,9 @@ def refusing_errors(where: Path, what: str) -> Iterator[None]:
         raise InputError(f"{where}: {what} ({reason}); is it an encoder of texts?") from error
 
 
-def _may_be_weights(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return not hidden and path.suffix.lower() not in OTHER_ENDINGS and path.name != TRANSFORMERS_WEIGHTS
-
-
-def _document(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is no valid JSON ({error}); copy the encoder again") from error
-
-
-def refuse_code(folder: EncoderFolder) -> None:
-    """Refuse files and modules that could run code when they are read."""
-    foreign = [each["type"] for each in folder.modules() if not each["type"].startswith(OWN_MODULES)]
-    if foreign:
-        raise InputError(
-            f"{folder.path / MODULES}: has the module {foreign[0]!r} with code of its own; use another encoder"
-        )
-    for path in sorted(folder.path.rglob("*")):
-        is_unread = path.name == TRANSFORMERS_WEIGHTS and path.with_name("model.safetensors").is_file()
-        if path.suffix.lower() in PICKLE_ENDINGS and not is_unread:
-            raise InputError(
-                f"{path}: can run code when it is read; save the encoder with safetensors weights, and delete this file"
-            )
-
-
-def check_packages(names: Sequence[str], remedy: str, folder: EncoderFolder) -> None:
-    """Refuse if an optional package is missing."""
-    missing = [name.replace("_", "-") for name in names if find_spec(name) is None]
-    if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        raise InputError(f"{folder.path}: needs {' and '.join(missing)}, which {verb} not installed; run: {remedy}")
-
-
 # Embeddings by an ONNX model: a tokenizer, the network, and the mean of what it says about the tokens.
 
 PACKAGES = ("onnxruntime", "tokenizers")
-REMEDY = "pip install 'conal[encoder]'"
 BATCH_TEXTS = 32
 DEFAULT_TOKENS = 512
 """Tokens of a text, where the folder does not say."""
@@ -231,14 +146,12 @@ MAX_TOKENS = 1_000_000
 """Tokens beyond which a limit means that there is none."""
 SENTENCE = "sentence_embedding"
 """Name of an output that needs no pooling."""
-POOLING = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-}
+POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 """Flags of sentence-transformers, and what they mean here."""
 POOLING_MODULE, NORMALIZE_MODULE = "Pooling", "Normalize"
 KNOWN_MODULES = ("Transformer", POOLING_MODULE, NORMALIZE_MODULE)
+INPUTS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+"""Inputs of a model, and where a tokenizer has them."""
 INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 MIN_NORM = 1e-12
 
@@ -255,25 +168,24 @@ class OnnxEncoder:
     """
 
     def __init__(self, folder: EncoderFolder) -> None:
-        check_packages(PACKAGES, REMEDY, folder)
+        if not all(map(find_spec, PACKAGES)):
+            raise InputError(f"{folder.path}: needs {' and '.join(PACKAGES)}; run: pip install 'conal[encoder]'")
         import onnxruntime
         from tokenizers import Tokenizer
 
         self.where = folder.path
         self.pooling, self.normalize = _steps(folder)
         with refusing_errors(folder.path, "cannot be loaded"):
-            self._session = onnxruntime.InferenceSession(
-                str(folder.path / str(folder.model)), providers=["CPUExecutionProvider"]
-            )
+            self._session = onnxruntime.InferenceSession(str(folder.model), providers=["CPUExecutionProvider"])
             self._tokenizer = Tokenizer.from_file(str(folder.path / TOKENIZER))
             self._tokenizer.enable_truncation(_longest(folder, self._tokenizer.truncation))
         self._pad = int((self._tokenizer.padding or {}).get("pad_id", 0))
         self._tokenizer.no_padding()
         self._inputs = {found.name: INTEGERS.get(found.type) for found in self._session.get_inputs()}
-        unknown = [name for name, kind in self._inputs.items() if name not in _GIVEN or kind is None]
+        unknown = [name for name, kind in self._inputs.items() if name not in INPUTS or kind is None]
         if unknown:
             raise InputError(
-                f"{folder.path}: the model takes {unknown[0]!r}, which is unknown; expected {', '.join(_GIVEN)}"
+                f"{folder.path}: the model takes {unknown[0]!r}, which is unknown; expected {', '.join(INPUTS)}"
             )
         names = [found.name for found in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in names else names[0]
@@ -288,9 +200,9 @@ class OnnxEncoder:
         found = np.concatenate(list(self._embedded([encodings[k] for k in order])))
         result = np.empty_like(found)
         result[order] = found
-        return (
-            result / np.maximum(np.linalg.norm(result, axis=1, keepdims=True), MIN_NORM) if self.normalize else result
-        )
+        if self.normalize:
+            result /= np.maximum(np.linalg.norm(result, axis=1, keepdims=True), MIN_NORM)
+        return result
 
     def _embedded(self, encodings: Sequence[Any]) -> Iterator[FloatArray]:
         for start in range(0, len(encodings), BATCH_TEXTS):
@@ -299,7 +211,7 @@ class OnnxEncoder:
             for each in some:
                 each.pad(width, pad_id=self._pad)
             given = {
-                name: np.array([getattr(each, _GIVEN[name]) for each in some], dtype=kind)
+                name: np.array([getattr(each, INPUTS[name]) for each in some], dtype=kind)
                 for name, kind in self._inputs.items()
             }
             with refusing_errors(self.where, "cannot encode these texts"):
@@ -313,10 +225,6 @@ class OnnxEncoder:
             if not is_number or found.ndim != 2 or len(found) != len(some) or not np.isfinite(found).all():
                 raise InputError(f"{self.where}: gives no finite embedding for each text; is it an encoder of texts?")
             yield np.asarray(found, dtype=np.float32)
-
-
-_GIVEN = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-"""Inputs of a model, and where a tokenizer has them."""
 
 
 def pooled(tokens: npt.NDArray[Any], mask: npt.NDArray[Any], how: str) -> npt.NDArray[Any]:
@@ -351,7 +259,8 @@ def _steps(folder: EncoderFolder) -> tuple[str, bool]:
 def _pooling(folder: EncoderFolder, place: Path) -> str:
     stated = folder.settings(place / CONFIG)
     chosen = [flag for flag, value in stated.items() if flag.startswith("pooling_mode_") and value is True]
-    chosen = chosen or [f"pooling_mode_{stated.get('pooling_mode', 'mean')}_tokens".replace("cls_tokens", "cls_token")]
+    named = stated.get("pooling_mode", "mean")  # as later versions write it
+    chosen = chosen or [f"pooling_mode_{named}_token" + ("" if named == "cls" else "s")]
     if len(chosen) != 1 or chosen[0] not in POOLING:
         raise InputError(
             f"{place}: pools tokens by {', '.join(chosen)}; conal pools by mean, cls or max: use another encoder"
@@ -362,14 +271,12 @@ def _pooling(folder: EncoderFolder, place: Path) -> str:
 def _longest(folder: EncoderFolder, truncation: dict[str, Any] | None) -> int:
     """Tokens of a text after which it is cut off."""
     limit = folder.settings(folder.path / "sentence_bert_config.json").get("max_seq_length")
-    stated = [limit, (truncation or {}).get("max_length")]
-    found = [min(int(length), MAX_TOKENS) for length in stated if isinstance(length, int) and length > 0]
     positions = folder.settings(folder.path / CONFIG).get("max_position_embeddings")
-    return (
-        min(found)
-        if found
-        else min(DEFAULT_TOKENS, positions if isinstance(positions, int) and positions > 0 else DEFAULT_TOKENS)
+    stated, usual = (
+        [length for length in lengths if isinstance(length, int) and length > 0]
+        for lengths in ([limit, (truncation or {}).get("max_length")], [positions, DEFAULT_TOKENS])
     )
+    return min([*(stated or usual), MAX_TOKENS])
 
 
 # ``EncodedTexts``: texts to embeddings by an encoder of the user's own.
@@ -400,7 +307,7 @@ class EncodedTexts:
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self._folder: EncoderFolder | None = EncoderFolder(folder)
-        self._encoder: Encoder | None = None
+        self._encoder: OnnxEncoder | None = None
         self.name, self.sha256 = self._folder.name, self._folder.digest()
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -460,14 +367,14 @@ class EncodedTexts:
             )
         return self._centred(found, present)
 
-    def _open(self) -> Encoder:
+    def _open(self) -> OnnxEncoder:
         if self._folder is None:
             raise InputError(
                 f"the model needs its encoder {self.name!r}, which is not a part of it; pass the encoder's folder: "
                 "--set encoder=DIR, or conal.load(folder, encoder=DIR)"
             )
         if self._encoder is None:
-            self._encoder = self._folder.open()
+            self._encoder = OnnxEncoder(self._folder)
         return self._encoder
 
     def _centred(self, found: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:

@@ -180,9 +180,8 @@ class StyleWeights:
         return sparse.csr_matrix(self._weights(_numbers(texts)))
 
     def _weights(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.clip(
-            (numbers - self.mean) * self.factor, -MAX_DEVIATIONS * STYLE_DEVIATION, MAX_DEVIATIONS * STYLE_DEVIATION
-        )
+        limit = MAX_DEVIATIONS * STYLE_DEVIATION
+        return np.clip((numbers - self.mean) * self.factor, -limit, limit)
 
 
 def fit_style(texts: Sequence[str]) -> tuple[StyleWeights, Any]:
