@@ -105,7 +105,7 @@ def test_after_saving_in_updates_and_in_exports(data: CrowdDataset, tmp_path: Pa
 def test_files_keep_the_digits(
     ending: str, data: CrowdDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conal.io.arrow_files.BATCH_BYTES", 4000)  # several batches
+    monkeypatch.setattr("conal.io.binary_tables.BATCH_BYTES", 4000)  # several batches
     for x, kind in ((moved(data.x), np.float64), (np.asarray(data.x, dtype=np.float32), np.float32)):
         frame = pd.DataFrame(x, columns=[f"f{k}" for k in range(x.shape[1])])
         path = tmp_path / f"x.{'parquet' if ending == 'lists' else ending}"

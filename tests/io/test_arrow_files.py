@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pytest
 from conal import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_gold, read_texts
-from conal.io.arrow_files import read_columns
+from conal.io.binary_tables import read_columns
 
 DATASETS = Path(__file__).parent / "exports" / "datasets"
 LISTS = [
@@ -40,7 +38,7 @@ def write_ipc(path: Path, table: pa.Table, *, stream: bool = True, compression: 
 # ---------------------------------------------------------------- what datasets wrote
 
 
-@pytest.mark.parametrize("name", ["lists.parquet", "lists", "splits/train", "lists/data-00000-of-00001.arrow"])
+@pytest.mark.parametrize("name", ["lists.parquet", "lists/data-00000-of-00001.arrow"])
 def test_lists_with_the_names_of_classes(name: str) -> None:
     found = import_file(DATASETS / name)
     assert (found.format, rows_of(found.annotations)) == ("lists", LISTS)
@@ -54,53 +52,21 @@ def test_json_lines_have_numbers() -> None:
     assert rows_of(crowd)[:2] == [("t1", "ann", 0), ("t1", "bob", 1)]
 
 
-def test_one_annotation_per_row_in_several_files() -> None:
+def test_files_and_folders_of_a_saved_dataset(tmp_path: Path) -> None:
+    tables = [read_columns(path, "arrow") for path in sorted((DATASETS / "long").glob("*.arrow"))]
+    whole = pa.concat_tables(tables)
+    assert whole["label"].to_pylist() == [2, 1, -1]
     with pytest.warns(DataWarning, match="dropped 1 rows without a label"):
-        found = import_file(DATASETS / "long")
-    assert (found.format, rows_of(found.annotations)) == ("arrow", [(1, "ann", "bird"), (1, "bob", "dog")])
-
-
-def test_true_labels_get_their_names_too(tmp_path: Path) -> None:
-    table = read_columns(DATASETS / "long", "arrow")
-    assert table["label"].to_pylist() == [2, 1, -1]
-    path = write_ipc(tmp_path / "gold.arrow", table.select(["task", "label"]).slice(1, 1))
-    assert read_gold(path).labels.tolist() == ["dog"]
-
-
-def test_splits_are_listed() -> None:
-    folder = DATASETS / "splits"
-    with pytest.raises(InputError) as refused:
-        read_annotations(folder)
-    assert str(refused.value) == (
-        f"{folder}: is a saved dataset with several splits; pass the folder of one, or of several: "
-        f"{folder / 'train'}, {folder / 'test'}"
-    )
-
-
-def test_a_single_split_is_read(tmp_path: Path) -> None:
-    shutil.copytree(DATASETS / "splits", tmp_path / "d")
-    (tmp_path / "d" / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    assert rows_of(import_file(tmp_path / "d").annotations) == LISTS
+        crowd = read_annotations(write_ipc(tmp_path / "a.arrow", whole))
+    assert rows_of(crowd) == [(1, "ann", "bird"), (1, "bob", "dog")]
+    gold = write_ipc(tmp_path / "gold.arrow", whole.select(["task", "label"]).slice(1, 1))
+    assert read_gold(gold).labels.tolist() == ["dog"]
+    with pytest.raises(InputError, match=r"long: is a folder of Arrow files; .*load_from_disk\(.*\)\.to_parquet"):
+        read_annotations(DATASETS / "long")
 
 
 def test_texts_of_a_saved_dataset() -> None:
-    assert read_texts(DATASETS / "lists").texts == ("meow", "woof", "tweet", "hm")
-
-
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"_data_files": [{"filename": "../lists/data-00000-of-00001.arrow"}]}, "lists '../lists/data"),
-        ({"_data_files": []}, "lists no file"),
-        ({"_data_files": [{"filename": "gone.arrow"}]}, "'gone.arrow' is missing"),
-        ({"_data_files": [{"filename": "x"}], "_indices_data_files": [{"filename": "i"}]}, "flatten_indices"),
-    ],
-)
-def test_states_that_are_refused(state: dict[str, Any], message: str, tmp_path: Path) -> None:
-    shutil.copytree(DATASETS / "long", tmp_path / "d")
-    (tmp_path / "d" / "state.json").write_text(json.dumps(state))
-    with pytest.raises(InputError, match=message):
-        read_annotations(tmp_path / "d", format="arrow")
+    assert read_texts(DATASETS / "lists" / "data-00000-of-00001.arrow").texts == ("meow", "woof", "tweet", "hm")
 
 
 def test_numbers_beyond_the_declared_classes_are_refused(tmp_path: Path) -> None:
@@ -189,9 +155,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(content[:cut])
         with pytest.raises(InputError, match=r"a.arrow"):
             read_annotations(path)
-    path.write_bytes(b"FEA1" + content)
-    with pytest.raises(InputError, match="Feather of version 1"):
-        read_annotations(path)
 
 
 def test_names_of_columns_that_are_no_text(tmp_path: Path) -> None:

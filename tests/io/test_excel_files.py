@@ -130,7 +130,7 @@ def repacked(path: Path, member: str, content: bytes) -> Path:
 
 
 def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.excel_files.TABLE_BYTES", 2**21)
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**21)
     path = book(tmp_path / "a.xlsx", S=[HEADER, *ROWS])
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/more.xml", b" " * (2**21 + 1))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from conal import Annotations
 from conal.data.encoding import encode
-from conal.io import delimited, tables
+from conal.io import tables
 from conal.io.tables import read_table
 
 N = 500
@@ -24,7 +24,7 @@ N = 500
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 256)
     monkeypatch.setattr(tables, "CODED_ROWS", 7)
 
 
@@ -72,7 +72,7 @@ def test_only_the_columns_asked_for_are_kept(frame: pd.DataFrame, tmp_path: Path
     def but_the_note(header: Sequence[str]) -> list[str]:
         return [name for name in header if name != "note"]
 
-    table = delimited.read_delimited(tmp_path / "a.csv", ",", but_the_note, coded=True)
+    table = tables.read_delimited(tmp_path / "a.csv", ",", but_the_note, coded=True)
     assert table.column_names == ["task", "worker", "label"]
     assert all(pa.types.is_dictionary(column.type) for column in table.columns)
     assert {column.type.index_type for column in table.columns} == {pa.int32()}

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from conal import Annotations
 from conal.data.encoding import numbers_or_text, spelling
 from conal.io import import_file, read_annotations, read_features, read_gold, read_texts, write_annotations
-from conal.io.delimited import is_padded
 from conal.io.platform_files import fill_prelabels, label_studio_tasks
-from conal.io.tables import UNTYPED, write_table
+from conal.io.tables import UNTYPED, is_padded, write_table
 
 Triples = list[tuple[str, str, str]]
 ODD = [

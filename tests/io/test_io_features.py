@@ -410,7 +410,7 @@ def test_kinds_of_numpy_files_mixed_up(tmp_path: Path) -> None:
 def test_decimal_commas_are_named(rows: str, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(f"task;width;height\n{rows}")
     with pytest.raises(
-        InputError, match=r"x\.csv: column 'width' has decimal commas, such as '1?,5' in row 0 .*points"
+        InputError, match=r"x\.csv: column 'width' has '1?,5' in row 0, where a number is expected .*points"
     ):
         read_features(tmp_path / "x.csv")
 
@@ -489,7 +489,7 @@ def test_values_are_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.arrow_files.BATCH_BYTES", 500)
+    monkeypatch.setattr("conal.io.binary_tables.BATCH_BYTES", 500)
 
 
 @pytest.mark.usefixtures("small_pieces")

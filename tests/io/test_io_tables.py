@@ -488,7 +488,7 @@ def test_npy_of_another_shape(tmp_path: Path) -> None:
 
 def test_text_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"task,worker,label\nt,w,caf\xe9\n")
-    with pytest.raises(InputError, match=r"a\.csv: is not UTF-8 text \(.*\); save the file as UTF-8"):
+    with pytest.raises(InputError, match=r"a\.csv: cannot be read as csv: .*UTF8.*; save the file as UTF-8"):
         read_annotations(tmp_path / "a.csv")
     pq.write_table(pa.table({"task": [1], "worker": [1], "label": [b"caf\xe9"]}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"a\.parquet: column 'label' is not UTF-8 text; save the file as UTF-8"):
@@ -566,12 +566,6 @@ def test_tables_in_utf_16(tmp_path: Path, encoding: str, ending: str, mark: str)
     start = "\ufeff" if encoding == "utf-16-be" else ""
     (tmp_path / f"a.{ending}").write_bytes((start + "\r\n".join(lines) + "\r\n").encode(encoding))
     assert triples(read_annotations(tmp_path / f"a.{ending}")) == [(1, "Bär", "ж"), (1, "eve", "x")]
-
-
-def test_json_lines_in_utf_16(tmp_path: Path) -> None:
-    record = '{"task": 1, "worker": "Bär", "label": "ж"}\n'
-    (tmp_path / "a.jsonl").write_bytes(record.encode("utf-16"))
-    assert triples(read_annotations(tmp_path / "a.jsonl")) == [(1, "Bär", "ж")]
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float32])

@@ -80,7 +80,7 @@ def test_nested_json_of_a_platform() -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lambda data: pa.compress(data, "zstd", asbytes=True)])
 def test_compressed_bombs(pack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.delimited.TABLE_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.limits.TABLE_BYTES", 2**20)
     ending = "gz" if pack is gzip.compress else "bz2" if pack is bz2.compress else "zst"
     content = b"task,worker,label\n" + b"1,a,x\n" * 2**19
     (tmp_path / f"a.csv.{ending}").write_bytes(pack(content))
@@ -163,7 +163,7 @@ def _write_workbook(path: Path, long: str) -> None:
 
 
 def test_json_lines_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.delimited.JSON_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.limits.JSON_BYTES", 2**20)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(f"{ROW}\n".encode() * 2**17))
     with pytest.raises(InputError, match="unpacks to more than 1 MB"):
         read_annotations(tmp_path / "a.jsonl.gz")
@@ -197,7 +197,7 @@ def test_headers_that_promise_too_much(ending: str, content: bytes, tmp_path: Pa
 
 
 def test_npz_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conal.io.tables.ARRAY_BYTES", 2**20)
+    monkeypatch.setattr("conal.io.limits.ARRAY_BYTES", 2**20)
     np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 1000)))
     with pytest.raises(InputError, match=r"x\.npz: unpacks to more than 1 MB"):
         read_features(tmp_path / "x.npz")

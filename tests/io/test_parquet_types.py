@@ -16,7 +16,7 @@ import pytest
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
 from conal.io.annotation_file import read_people
-from conal.io.arrow_files import table_batches
+from conal.io.binary_tables import table_batches
 from conal.io.images import items_of
 
 N = 8

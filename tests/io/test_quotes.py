@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from conal import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_features, read_gold, read_texts, write_annotations
-from conal.io.delimited import check_quotes, parse_delimited
-from conal.io.tables import read_table
+from conal.io.tables import check_quotes, parse_delimited, read_table
 
 OPEN = "begins with a quote that is not closed"
 LATE = "after the closing quote of a value comes something else than a delimiter"

@@ -96,30 +96,6 @@ def test_texts_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 ROWS = np.arange(12)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_frame_that_numbers_its_rows_under_another_name(first: int) -> None:
-    frame = pd.DataFrame({"picture": ROWS[::-1] + first, "f1": ROWS / 7})
-    with pytest.warns(DataWarning, match=r"numbers the rows in 'picture', which becomes a feature.* call .* 'task'"):
-        assert features_from(frame).columns == ("picture", "f1")
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"task": ROWS[::-1], "f1": ROWS / 7}),
-        pd.DataFrame({"size": ROWS * 3, "f1": ROWS / 7}),  # whole numbers, but no running ones
-        pd.DataFrame({"day": ROWS}),
-        pd.DataFrame({"f0": ROWS[:9], "f1": ROWS[:9] / 7}),
-        pd.DataFrame({"f0": ROWS / 7, "f1": ROWS / 3}).sample(frac=1, random_state=0),
-    ],
-)
-def test_other_frames_are_taken_as_they_are(frame: pd.DataFrame) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        features_from(frame)
-        features_from(pd.DataFrame({"picture": ROWS, "f1": ROWS / 7}), task_ids=ROWS)
-
-
 def test_a_frame_of_texts_with_ids_under_another_name() -> None:
     words = [f"word {row}" for row in ROWS]
     frame = pd.DataFrame({"picture": [str(row) for row in ROWS], "text": words})

@@ -16,7 +16,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import Names
 from conal.datasets.crowd import CrowdTruth
 from conal.errors import InputError
-from conal.io.tables import read_npy
+from conal.io.features import read_npy
 
 # Read the files of public archives, with exact error messages.
 

@@ -18,9 +18,8 @@ from conal.data.annotations import Annotations
 from conal.data.cleaning import Labels, read_labels
 from conal.data.frames import find_annotators, find_first, is_name_column
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.delimited import refuse_line_ends
 from conal.io.limits import VALUE_ERRORS, refusing
-from conal.io.tables import coerce_classes, read_table
+from conal.io.tables import coerce_classes, read_table, refuse_line_ends
 from conal.parameters import json_or_text
 from conal.parameters.reading import ReadOptions
 

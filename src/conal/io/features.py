@@ -1,19 +1,24 @@
-"""Features and texts of tasks, from files and frames, and whether rows without ids are the tasks, in this order."""
+"""Arrays, features and texts of tasks, from files and frames; and whether rows without ids are tasks in this order."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.lib import format as npy
 
 from conal.data.cleaning import drop_blank_names
 from conal.data.encoding import MISSING, Names, as_names, encode, spelling
@@ -21,33 +26,117 @@ from conal.data.frames import column_names, find_column, find_columns, is_name_c
 from conal.data.joining import RowIndex, check_unique_ids
 from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.arrow_files import open_parquet, read_columns, table_batches, table_schema
-from conal.io.delimited import refuse_line_ends, refuse_repeated
-from conal.io.limits import ARROW_ERRORS, refusing
+from conal.io import limits
+from conal.io.binary_tables import open_parquet, read_columns, table_batches, table_schema
+from conal.io.limits import ARROW_ERRORS, NUMPY_ERRORS, ZIP_ERRORS, refuse_bomb, refusing
 from conal.io.tables import (
     UNTYPED,
     check_readable,
     decoded,
-    map_npy,
     pandas_index,
-    read_npz,
     read_table,
+    refuse_line_ends,
+    refuse_repeated,
     table_kind,
 )
 
-# Features from Parquet, a batch of rows at a time: never two copies in memory, and a mapped file for large data.
+# Arrays from ``.npy`` and ``.npz``; a header that promises more than the file has is refused.
 
-FloatRows = npt.NDArray[Any]
+Array = npt.NDArray[Any]
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def map_npy(path: Path) -> Array:
+    """A ``.npy`` file, mapped into memory."""
+    with path.open("rb") as file:
+        _check_array_header(file, path.stat().st_size, path)
+    with _refusing_damage(path):
+        return npy.open_memmap(path, mode="r")
+
+
+def read_npy(path: Path) -> Array:
+    """A ``.npy`` file in memory."""
+    with path.open("rb") as file:
+        return _read_array(file, path.stat().st_size, path)
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Name to array of a ``.npz`` archive."""
+    advice = "save it again with numpy.savez"
+    broken = refusing(ZIP_ERRORS, f"{path}: cannot be read as a .npz archive: {{}}; {advice}")
+    with broken, zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        limit = limits.unpacked_limit(path.stat().st_size, limits.ARRAY_BYTES)
+        if sum(info.file_size for info in members) > limit:
+            refuse_bomb(path, limit)
+        found = {}
+        for info in members:
+            with archive.open(info) as file:
+                array = _read_array(file, info.file_size, f"{path}: {info.filename}")
+            found[info.filename.removesuffix(".npy")] = array
+        return found
+
+
+def _read_array(file: IO[bytes], size: int, where: object) -> Array:
+    _check_array_header(file, size, where)
+    file.seek(0)
+    with _refusing_damage(where):
+        array = np.asarray(npy.read_array(file, allow_pickle=False))
+    if array.dtype.kind == "U":
+        _check_characters(array, where)
+    return array
+
+
+def _refusing_damage(where: object) -> AbstractContextManager[None]:
+    return refusing((*NUMPY_ERRORS, *ZIP_ERRORS), f"{where}: cannot be read as NumPy numbers or text: {{}}")
+
+
+def _check_characters(array: Array, where: object) -> None:
+    """NumPy takes any 32 bits for a character; Python and UTF-8 do not."""
+    codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if (codes > sys.maxunicode).any() or ((codes >= 0xD800) & (codes < 0xE000)).any():
+        raise InputError(f"{where}: contains characters that do not exist; the file is damaged, write it again")
+
+
+def _check_array_header(file: IO[bytes], size: int, where: object) -> None:
+    """Reject what the header promises and the file does not have; NumPy would take the memory first."""
+    with _refusing_damage(where):
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"version {version} of the format is for records")
+        shape, _, kind = _HEADERS[version](file)
+        start = file.tell()
+        if kind.hasobject:
+            raise ValueError("it contains Python objects")
+    expected = math.prod(shape) * max(1, kind.itemsize)
+    if min(shape, default=0) < 0 or expected > size - start:
+        raise InputError(
+            f"{where}: cannot be read as NumPy numbers or text: {kind} of shape {shape} takes {expected:,} bytes, and "
+            f"there are {size - start:,}; the file was cut off or damaged, write it again"
+        )
+
+
+def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
+    """An annotation matrix from ``.npy``; pickled objects are rejected."""
+    check_readable(path)
+    matrix = read_npy(path)
+    if not matrix.size:
+        raise InputError(f"{path}: contains no label, its shape is {matrix.shape}")
+    return matrix
+
+
+# Features from Parquet, a batch of rows at a time: never two copies in memory, and a mapped file for large data.
 
 SPILL_BYTES = 2**30
 """Larger features go to a temporary file that is mapped into memory; the system pages it in and out."""
 
 
-def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], FloatRows]) -> FloatRows:
+def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Array]) -> Array:
     """(n, ...) all rows of these columns, ``convert`` giving those of one batch."""
     with open_parquet(path) as file:
         n_rows, start = file.metadata.num_rows, 0
-    rows: FloatRows | None = None
+    rows: Array | None = None
     for batch in table_batches(path, "parquet", columns):
         part = convert(pa.Table.from_batches([batch]))
         if rows is None:
@@ -67,7 +156,7 @@ def fill_rows(path: Path, columns: list[str], convert: Callable[[pa.Table], Floa
     return rows
 
 
-def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> FloatRows:
+def _room(shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
     """Memory for this many rows, or a mapped temporary file, which ends with the process."""
     if kind.itemsize * math.prod(shape) <= SPILL_BYTES:
         return np.empty(shape, dtype=kind)
@@ -86,7 +175,6 @@ HEAD_ROWS = 1000
 """Rows by which most features are distinguished from ids, before all are looked at."""
 ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
 """What pandas and databases call the column that numbers the rows."""
-DECIMAL_COMMA = r"^\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*$"
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
 
 
@@ -152,7 +240,6 @@ def features_from(values: Any, *, task_ids: Any = None, where: str = "features")
     elif hasattr(values, "columns") and not isinstance(values, np.ndarray):
         table = _from_arrow(frame_to_arrow(values, where), None, where)
         if table.ids is None and task_ids is None:
-            _warn_of_ids(table)
             table = replace(table, ids=_row_index(values, where))
     elif hasattr(values, "toarray"):
         raise InputError(f"{where}: is a sparse matrix; pass X.toarray(), or fewer dimensions (TruncatedSVD)")
@@ -322,20 +409,6 @@ def _warn_of_names(names: tuple[str, ...], where: str) -> None:
         )
 
 
-def _warn_of_ids(table: FeatureTable) -> None:
-    """Ids under another name would be a feature, and rows would be tasks in whatever order they are."""
-    if len(table) < MIN_ROWS_OF_IDS or len(table.columns) < 2:
-        return
-    columns = zip(table.columns, table.values.T, strict=True)
-    ids = [name for name, values in columns if may_be_ids(values) and np.ptp(values) == len(table) - 1]
-    if ids:
-        warn(
-            f"{table.where}: numbers the rows in {examples(ids)}, which becomes a feature, while the rows are tasks in "
-            "their present order; if these are task ids, call the column 'task'",
-            DataWarning,
-        )
-
-
 def may_be_ids(values: npt.NDArray[Any]) -> bool:
     """Whether these are whole numbers of which none occurs twice, at least at the beginning.
 
@@ -374,31 +447,22 @@ def _halved(values: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
 
 
 def _no_numbers(column: pa.ChunkedArray) -> str:
-    """What is wrong with a column that has another type: a few cells, or all of it."""
-    import pyarrow.compute as pc
-
+    """What is wrong with a column that has another type: a few cells, decimal commas, or all of it."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         wrong = pc.fill_null(pc.invert(pc.match_substring_regex(column, NUMBER)), False)
-        n_wrong = pc.sum(wrong).as_py()
-        commas = pc.fill_null(pc.match_substring_regex(column, DECIMAL_COMMA), False)
-        if n_wrong and pc.sum(commas).as_py() == n_wrong:
-            row = pc.index(commas, True).as_py()
+        n_wrong, row = pc.sum(wrong).as_py() or 0, pc.index(wrong, True).as_py()
+        cell = column[row].as_py() if n_wrong else ""
+        has_comma = re.fullmatch(NUMBER, cell.replace(",", ".", 1)) is not None
+        if has_comma or 0 < n_wrong <= len(column) // 2:
+            commas = "write decimal points, or read it with pandas.read_csv(..., decimal=',') and save it again"
             return (
-                f"has decimal commas, such as {column[row].as_py()!r} in row {row} (rows count from 0); write decimal "
-                "points, or read it with pandas.read_csv(..., decimal=',') and save it again"
-            )
-        if n_wrong and n_wrong <= len(column) // 2:
-            row = pc.index(wrong, True).as_py()
-            return (
-                f"has {column[row].as_py()!r} in row {row}, where a number is expected ({n_wrong:,} of {len(column):,} "
-                "rows have none; rows count from 0); correct them"
+                f"has {cell!r} in row {row}, where a number is expected ({n_wrong:,} of {len(column):,} rows "
+                f"have none; rows count from 0); {commas if has_comma else 'correct them'}"
             )
     return f"contains {column.type}, not numbers; remove it, encode it, or if it is the task id, call it 'task'"
 
 
 def _list_column(column: pa.ChunkedArray, where: str) -> npt.NDArray[Any]:
-    import pyarrow.compute as pc
-
     widths = pc.min_max(pc.coalesce(pc.list_value_length(column), pa.scalar(0, pa.int32())))
     if widths["min"] != widths["max"]:
         raise InputError(
@@ -459,7 +523,7 @@ def read_texts(
     Parameters
     ----------
     path : path
-        CSV, TSV, Parquet, Arrow (also a folder of ``save_to_disk``), Excel or JSON Lines.
+        CSV, TSV, Parquet, Arrow, Excel or JSON Lines.
     text, task : str, optional
         Column names, where they are not the usual ones (:data:`conal.data.frames.ALIASES`). Without a task column, row
         numbers are the ids.

@@ -17,11 +17,11 @@ from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, people, warn
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
-from conal.io.arrow_files import splits_of
+from conal.io.features import read_matrix
 from conal.io.limits import refusing
 from conal.io.platforms.base import Importer, Reader, importers
 from conal.io.platforms.files import RECORD_BYTES, Head, load_json, read_head
-from conal.io.tables import UNTYPED, coerce_classes, read_matrix, read_roles, table_kind
+from conal.io.tables import UNTYPED, coerce_classes, read_roles, table_kind
 from conal.parameters import check_parameters
 from conal.parameters.reading import PLAIN_FORMATS, ReadOptions
 
@@ -347,11 +347,9 @@ def _may_be_plain(path: Path, head: Head) -> bool:
 
 
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:
-    splits = splits_of(path)
-    if splits:
+    if any(name.endswith(".arrow") for name in head.members):
         raise InputError(
-            f"{path}: is a saved dataset with several splits; pass the folder of one, or of several: "
-            f"{', '.join(str(path / name) for name in splits)}"
+            f"{path}: is a folder of Arrow files; pass the file, or datasets.load_from_disk(...).to_parquet(...)"
         )
     if head.kind == "json" and head.record is None and path.stat().st_size <= RECORD_BYTES:
         load_json(path)  # raises an error if the file is cut off

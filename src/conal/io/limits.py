@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,7 +62,13 @@ def refusing(errors: Errors, message: str) -> Iterator[None]:
 
 def first_line(error: Exception) -> str:
     """What an error says, in one line; its type where it says nothing."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    line = next(iter(str(error).splitlines()), "") or type(error).__name__
+    return f"{line}; save the file as UTF-8" if "UTF8" in line else line
+
+
+def unreadable(path: Path, kind: str) -> str:
+    """The message of :func:`refusing` about a damaged table."""
+    return f"{path}: cannot be read as {kind}: {{}}. Check the file, or set its format with format= (--set format=NAME)"
 
 
 # Limits on files from elsewhere: what a small file may unpack to, how deep JSON may nest, and how large pictures are.
@@ -77,18 +84,13 @@ TABLE_BYTES = 2**29
 JSON_BYTES = 2**26
 ARRAY_BYTES = 2**30
 """Every file may unpack to this much. Objects of JSON take many times the memory of their text, arrays no more."""
-VALUE_BYTES = 4
-"""What a value of a table takes at least: a 32-bit code, or a number in single precision."""
 MAX_PICTURE_BYTES = 2**26
 MAX_PICTURE_PIXELS = 2**26
 """Of one picture: a camera has half as many pixels, and in memory they take 200 MB."""
 MAX_DEPTH = 100
 """Lists and objects inside each other; Arrow's reader of JSON Lines takes minutes for some thousands, or fails."""
 _BLOCK = 2**20
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-_TEXT_VIEWS = (pa.types.is_string_view, pa.types.is_binary_view)
-_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)
-_UNKNOWN = (pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_run_end_encoded)
+_NO_OBJECT = re.compile(rb"\n[^\S\n]*[^{\s]")
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 """Possessive: a string of megabytes takes no memory to go back in."""
 _STEPS: npt.NDArray[np.int8] = np.zeros(256, np.int8)
@@ -106,62 +108,6 @@ def refuse_bomb(where: object, limit: int, remedy: str = "unpack it yourself and
         f"{where}: unpacks to more than {limit // 2**20:,} MB, over {MAX_RATIO} times its size; no usual data does. If "
         f"it is meant, {remedy}"
     )
-
-
-class Room:
-    """What a table may still unpack to. Every value counts as if it were copied, before it is."""
-
-    def __init__(self, path: Path, packed: int) -> None:
-        self.path, self.limit = path, unpacked_limit(packed, TABLE_BYTES)
-        self.left = self.limit
-
-    def take(self, n_bytes: int) -> None:
-        """Count what comes next; more than there is room for is an error."""
-        self.left -= n_bytes
-        self.check(0)
-
-    def check(self, n_bytes: int) -> None:
-        """As :meth:`take`, for what may come."""
-        if self.left < n_bytes:
-            refuse_bomb(self.path, self.limit, "write it without compression and without dictionaries, or as CSV")
-
-
-def weight(column: Any) -> int:
-    """What the values of a column take at least once they are copied one by one: views and codes share them."""
-    kind = column.type
-    total = VALUE_BYTES * len(column)
-    if any(is_unknown(kind) for is_unknown in _UNKNOWN):
-        raise pa.ArrowInvalid(f"{kind} is not supported; write plain columns and lists")
-    if pa.types.is_dictionary(kind):
-        return total + _text_bytes(column.dictionary, column.indices)
-    if pa.types.is_struct(kind):
-        return total + sum(weight(column.field(k)) for k in range(kind.num_fields))
-    if any(is_list(kind) for is_list in _LISTS):
-        return total + (
-            weight(column.keys) + weight(column.items) if pa.types.is_map(kind) else weight(column.flatten())
-        )
-    return total + _text_bytes(column)
-
-
-def _text_bytes(values: Any, positions: Any = None) -> int:
-    import pyarrow.compute as pc
-
-    if pa.types.is_fixed_size_binary(values.type):
-        return int(values.type.byte_width) * len(values if positions is None else positions)
-    if any(is_view(values.type) for is_view in _TEXT_VIEWS):
-        lengths = _view_lengths(values)
-    elif any(is_text(values.type) for is_text in _TEXT):
-        lengths = pc.binary_length(values).cast(pa.int64())
-    else:
-        return 0
-    return pc.sum(lengths if positions is None else lengths.take(positions)).as_py() or 0
-
-
-def _view_lengths(values: Any) -> pa.Array:
-    """A view is 16 bytes, of which the first four are the length of the text."""
-    views = np.frombuffer(values.buffers()[1] or b"", np.int32).reshape(-1, 4)
-    lengths = views[values.offset : values.offset + len(values), 0].astype(np.int64)
-    return pa.array(lengths, mask=~values.is_valid().to_numpy(zero_copy_only=False))
 
 
 def blocks_of(path: Path, free: int) -> Iterator[bytes]:
@@ -183,21 +129,29 @@ def blocks_in(file: Any) -> Iterator[bytes]:
 
 
 def check_json_lines(blocks: Iterable[bytes], path: Path) -> None:
-    """Reject lines that Arrow's reader cannot take: no objects, and objects nested too deep. Both end the process.
-
-    Lines with few brackets, as all have in usual files, are seen to be shallow without a look at what is inside.
-    """
+    """Reject lines that Arrow's reader cannot take: no objects, and objects nested too deep. Both end the process."""
     number, rest = 1, b""
-    for block in blocks:
+    for block in chain(blocks, [b"\n"]):
         head, newline, tail = block.rpartition(b"\n")
         if not newline:
             rest += block
             continue
-        lines = rest + head + newline
-        _check_lines(lines.removeprefix(b"\xef\xbb\xbf") if number == 1 else lines, path, number)
-        number, rest = number + lines.count(b"\n"), tail
-    if rest:
-        _check_lines(rest + b"\n", path, number)
+        lines = (rest + head).removeprefix(b"\xef\xbb\xbf") if number == 1 else rest + head
+        _check_lines(lines, path, number)
+        number, rest = number + lines.count(b"\n") + 1, tail
+
+
+def _check_lines(lines: bytes, path: Path, first: int) -> None:
+    """Complete lines, of which the first has this number."""
+    other = _NO_OBJECT.search(b"\n" + lines)
+    if other is not None:
+        number = first + lines.count(b"\n", 0, other.end() - 1)
+        shown = lines[other.end() - 2 :].partition(b"\n")[0][:40].decode("utf-8", "replace")
+        raise InputError(unreadable(path, "jsonl").format(f"line {number} is no JSON object but {shown!r}"))
+    if _depth_bound(lines) > MAX_DEPTH:
+        for number, line in enumerate(lines.split(b"\n"), first):
+            if line.count(b"[") + line.count(b"{") > MAX_DEPTH:
+                check_depth(line, f"{path}: cannot be read as jsonl: line {number}")
 
 
 def check_depth(text: bytes, where: object) -> None:
@@ -229,21 +183,3 @@ def _is_deep(text: bytes) -> bool:
         if depth > MAX_DEPTH:
             return True
     return False
-
-
-def _check_lines(lines: bytes, path: Path, first: int) -> None:
-    """Complete lines, of which the first has this number."""
-    content: npt.NDArray[np.uint8] = np.frombuffer(lines, np.uint8)
-    ends = np.flatnonzero(content == ord("\n"))
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    brackets = np.flatnonzero((content | 0x20) == ord("{"))  # and "[", which differs in this bit
-    opened: Any = np.diff(np.searchsorted(brackets, ends), prepend=0)
-    for k in np.flatnonzero((content[starts] != ord("{")) | (opened > MAX_DEPTH)).tolist():
-        line, where = lines[starts[k] : ends[k]].strip(), f"{path}: cannot be read as jsonl: line {first + k}"
-        if line and not line.startswith(b"{"):
-            shown = line[:40].decode("utf-8", "replace")
-            raise InputError(
-                f"{where} is no JSON object but {shown!r}. Check the file, or set its format "
-                "with format= (--set format=NAME)"
-            )
-        check_depth(line, where)

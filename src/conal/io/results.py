@@ -17,9 +17,8 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import Names, as_names, name_column, numbers_or_text, text_column
 from conal.data.scales import score_columns
 from conal.errors import ModelFolderError
-from conal.io.delimited import open_delimited, with_long_rows
 from conal.io.limits import ARROW_ERRORS, first_line
-from conal.io.tables import read_table
+from conal.io.tables import open_delimited, read_table, with_long_rows
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator

@@ -20,10 +20,9 @@ from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.true_labels import INCLUSION, inclusion_values, labels_by_task, matched_codes
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.delimited import refuse_line_ends
-from conal.io.features import ids_from
+from conal.io.features import ids_from, read_matrix
 from conal.io.limits import VALUE_ERRORS, refusing
-from conal.io.tables import UNTYPED, coerce_classes, decoded, read_matrix, read_table, table_kind
+from conal.io.tables import UNTYPED, coerce_classes, decoded, read_table, refuse_line_ends, table_kind
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from conal.errors import InputError, examples, people
-from conal.io.arrow_files import FILE_START, STREAM_START, is_saved_dataset, table_batches, table_schema
-from conal.io.delimited import csv_delimiter, encoding_of
-from conal.io.excel_files import WORKBOOK, sheet_heads
+from conal.io.binary_tables import FILE_START, STREAM_START, WORKBOOK, sheet_heads, table_batches, table_schema
 from conal.io.limits import (
     ARROW_ERRORS,
     JSON_BYTES,
@@ -32,7 +30,7 @@ from conal.io.limits import (
     refusing,
     unpacked_limit,
 )
-from conal.io.tables import BATCH, blank_to_null, check_readable, decoded, read_table
+from conal.io.tables import BATCH, blank_to_null, check_readable, csv_delimiter, decoded, encoding_of, read_table
 
 # The beginning of a file, from which its format is recognised.
 
@@ -93,8 +91,6 @@ class Head:
 
 def read_head(path: Path) -> Head:
     """Look at the beginning of a file, or at the names in a folder or zip."""
-    if is_saved_dataset(path):
-        return _columns_head(path, "arrow")
     if path.is_dir():
         return _folder_head(path)
     with path.open("rb") as file:

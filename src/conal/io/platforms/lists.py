@@ -10,7 +10,7 @@ from typing import Any
 from conal.data.frames import find_column, is_name_column
 from conal.errors import InputError, examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile
-from conal.io.arrow_files import class_names, name_of, table_schema
+from conal.io.binary_tables import class_names, name_of, table_schema
 from conal.io.platforms.base import NO_ANSWER, Collector, Importer, register
 from conal.io.platforms.files import Head, load_records, read_head
 from conal.parameters.reading import ReadOptions
