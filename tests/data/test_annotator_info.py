@@ -14,7 +14,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.errors import DataWarning, InputError, people_hidden
-from conal.io.results import read_annotator_info
+from conal.io.true_labels import read_annotator_info
 from helpers.files import write_lines
 
 COLUMNS: dict[str, list[Any]] = {

@@ -23,7 +23,7 @@ from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import ConalWarning
 from conal.estimator import CrowdClassifier
-from conal.io.results import read_results
+from conal.io.model_folder import read_results
 from conal.report import findings as collection
 from conal.report.intervals import intervals_of
 

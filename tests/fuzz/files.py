@@ -24,7 +24,7 @@ from conal.data.annotations import Annotations
 from conal.errors import InputError
 from conal.io import ReadOptions, import_file, read_annotations, read_features, read_gold, read_texts
 from conal.io.images import items_of
-from conal.io.results import label_table
+from conal.io.model_folder import label_table
 from conal.io.tables import write_table
 from conal.report.inspection import inspect_file
 from conal.report.page import render

@@ -220,15 +220,6 @@ def argilla_flat(rows: Rows, folder: Path) -> Path:
     )
 
 
-def argilla_first(rows: Rows, folder: Path) -> Path:
-    def column(group: Rows) -> dict[str, Any]:
-        users, values = ([row[k] for row in group] for k in (1, 2))
-        return {"user_id": users, "value": values, "status": ["submitted"] * len(group)}
-
-    records = ({"text": "x", "kind": column(group), "external_id": t} for t, group in by_task(rows).items())
-    return write_json(folder / "first.json", list(records))
-
-
 def doccano_csv(rows: Rows, folder: Path) -> Path:
     path = folder / "csv.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -253,7 +244,6 @@ def mturk_json(rows: Rows, folder: Path) -> Path:
 VARIANTS: dict[str, tuple[str, Callable[[Rows, Path], Path]]] = {
     "label-studio-csv": ("label-studio-min", label_studio_csv),
     "argilla-flat": ("argilla", argilla_flat),
-    "argilla-first": ("argilla", argilla_first),
     "doccano-csv": ("doccano", doccano_csv),
     "toloka-csv": ("toloka", toloka_csv),
     "mturk-json": ("mturk", mturk_json),

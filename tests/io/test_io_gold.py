@@ -12,7 +12,7 @@ import pytest
 from conal.data.annotations import Annotations
 from conal.errors import DataWarning, InputError
 from conal.io import GoldLabels, read_gold, write_table
-from conal.io.results import label_table, read_results
+from conal.io.model_folder import label_table, read_results
 from helpers.files import write_lines as write
 
 

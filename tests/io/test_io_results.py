@@ -8,7 +8,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, name_column
-from conal.io.results import annotator_table, confusion_table, label_table, where_labelled
+from conal.io.model_folder import annotator_table, confusion_table, label_table, where_labelled
 
 PROBAS = np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
 

@@ -15,9 +15,9 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
-from conal.io.annotation_file import read_people
 from conal.io.binary_tables import table_batches
 from conal.io.images import items_of
+from conal.io.true_labels import read_people
 
 N = 8
 TYPES: dict[str, tuple[Any, list[Any]]] = {

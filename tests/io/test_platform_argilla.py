@@ -1,4 +1,4 @@
-"""Argilla: its three layouts, and every trap of them, in files written by hand."""
+"""Argilla: its two layouts, and every trap of them, in files written by hand."""
 
 from __future__ import annotations
 
@@ -44,17 +44,6 @@ def flat(name: str, values: list[Any], users: list[Any], statuses: list[Any]) ->
         "kind.suggestion": "model's",
         "kind.suggestion.score": 0.9,
         "kind.suggestion.agent": "m",
-    }
-
-
-def first_version(name: str, values: list[Any], users: list[Any], statuses: list[Any]) -> dict[str, Any]:
-    return {
-        "text": f"text of {name}",
-        "kind": {"user_id": users, "value": values, "status": statuses},
-        "kind-suggestion": "model's",
-        "kind-suggestion-metadata": {"type": None, "score": None, "agent": None},
-        "external_id": name,
-        "metadata": "{}",
     }
 
 
@@ -110,7 +99,7 @@ def test_a_nested_export_with_statuses_is_clear(path: Path) -> None:
     assert found.dropped == {"discarded responses": 1}
 
 
-@pytest.mark.parametrize("layout", [flat, first_version])
+@pytest.mark.parametrize("layout", [flat])
 @pytest.mark.parametrize("lines", [False, True])
 def test_drafts_and_discarded_responses_are_left_out(path: Path, layout: Any, lines: bool) -> None:
     records = [
@@ -126,17 +115,7 @@ def test_drafts_and_discarded_responses_are_left_out(path: Path, layout: Any, li
     assert found.data.to_pydict() == {"task": ["a", "b", "c"], "text": ["text of a", "text of b", "text of c"]}
 
 
-def test_responses_as_a_list_of_objects(path: Path) -> None:
-    kind = [
-        {"user_id": "u", "value": "cat", "status": "submitted"},
-        {"user_id": "v", "value": "dog", "status": "draft"},
-    ]
-    write(path, {"text": "x", "kind": kind, "external_id": "a"})
-    with pytest.warns(DataWarning, match="left out 1 draft responses"):
-        assert triples(read_annotations(path)) == [("a", "u", "cat")]
-
-
-@pytest.mark.parametrize("layout", [flat, first_version])
+@pytest.mark.parametrize("layout", [flat])
 def test_parquet(tmp_path: Path, layout: Any) -> None:
     records = [layout("a", ["cat"], ["u"], ["submitted"]), layout("b", ["dog"], ["v"], ["submitted"])]
     pq.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
@@ -145,14 +124,14 @@ def test_parquet(tmp_path: Path, layout: Any) -> None:
 
 
 def test_a_user_may_be_unknown(path: Path) -> None:
-    write(path, first_version("a", ["cat", "dog"], [None, "v"], ["submitted", "submitted"]))
+    write(path, flat("a", ["cat", "dog"], [None, "v"], ["submitted", "submitted"]))
     found = import_file(path)
     assert triples(found.annotations) == [("a", "v", "dog")]
     assert found.dropped == {"without an annotator": 1}
 
 
 def test_nobody_is_known(path: Path) -> None:
-    write(path, first_version("a", ["cat", "dog"], [None, None], ["submitted", "submitted"]))
+    write(path, flat("a", ["cat", "dog"], [None, None], ["submitted", "submitted"]))
     with pytest.raises(InputError, match=r"contains no usable annotation \(2 without an annotator\)"):
         read_annotations(path)
 

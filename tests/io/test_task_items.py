@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from conal.errors import DataWarning, InputError
-from conal.io.annotation_file import read_people
 from conal.io.images import FromUri, NamedPictures, PictureFolder, is_link, items_of, link_maker
+from conal.io.true_labels import read_people
 from helpers.files import write_lines
 
 

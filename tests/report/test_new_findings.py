@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 import conal
 from conal.data.annotations import Annotations
-from conal.io.results import where_labelled
+from conal.io.model_folder import where_labelled
 from conal.report import findings as base
 from conal.report.evidence import Evidence, Plain, Report, plain_names
 from conal.report.findings import Finding, Findings, register

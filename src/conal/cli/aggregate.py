@@ -238,7 +238,7 @@ class Outputs:
 
     def write(self, fitted: Aggregator, *, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
         """Write everything; figures of the plan, and lines about plan and report."""
-        from conal.io.results import confusion_table
+        from conal.io.model_folder import confusion_table
         from conal.io.tables import write_tables
 
         crowd, found = fitted.annotations_, self._findings(fitted)
@@ -289,7 +289,7 @@ def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bo
     """Number of labels and quality of each annotator: beside a report, its figure; by true labels if measured."""
     import numpy as np
 
-    from conal.io.results import annotator_table, where_labelled
+    from conal.io.model_folder import annotator_table, where_labelled
 
     crowd, quality = fitted.annotations_, fitted.skills_ if found is None else found.intervals.quality.value
     basis = np.full(len(quality), "belief", dtype=object)
@@ -305,7 +305,7 @@ def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bo
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:
     """The table of labels: a row for every task, empty where nobody labelled it."""
-    from conal.io.results import label_table, labelled_tasks
+    from conal.io.model_folder import label_table, labelled_tasks
 
     crowd = fitted.annotations_
     levels = crowd.levels() if crowd.ordinal else None
@@ -315,7 +315,7 @@ def inferred_labels(fitted: Aggregator) -> pa.Table:
 
 def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
     """Warn of tasks that have no label in the table."""
-    from conal.io.results import labelled_tasks
+    from conal.io.model_folder import labelled_tasks
 
     names = fitted.task_ids_[~labelled_tasks(fitted)].tolist()
     if names:
@@ -382,7 +382,7 @@ def figures_of(fitted: Aggregator, file: AnnotationFile) -> dict[str, Any]:
     """How much was read, and what was inferred."""
     import numpy as np
 
-    from conal.io.results import labelled_tasks
+    from conal.io.model_folder import labelled_tasks
 
     crowd, labelled = fitted.annotations_, labelled_tasks(fitted)
     counts = np.bincount(fitted.codes_[labelled], minlength=crowd.n_classes).tolist()

@@ -223,7 +223,7 @@ def exhibits_of(
 def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
     from conal.data.encoding import as_names
     from conal.data.matching import match_names
-    from conal.io.annotation_file import read_people
+    from conal.io.true_labels import read_people
 
     if show.names is None:
         return {}
@@ -253,7 +253,7 @@ def read_labels(labels: Sequence[Path], reading: ReadOptions, *, unlabelled: boo
 
 def read_info(path: Path | None, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
     """What is known about the annotators, where the user has a table of it."""
-    from conal.io.results import read_annotator_info
+    from conal.io.true_labels import read_annotator_info
 
     return None if path is None else read_annotator_info(path, crowd, worker=reading.worker)
 

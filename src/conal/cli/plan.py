@@ -171,7 +171,7 @@ def _problem(
     """What the crowd can be asked, and the names of those who can be."""
     from conal.aggregation.base import Aggregator
     from conal.data.annotations import Annotations
-    from conal.io.results import read_annotator_info
+    from conal.io.true_labels import read_annotator_info
 
     if isinstance(fitted, Aggregator):
         if annotator_info is not None or wanted.by == "group":

@@ -122,7 +122,7 @@ def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:
     import numpy as np
 
     from conal.data.scales import levels_of
-    from conal.io.results import label_table
+    from conal.io.model_folder import label_table
 
     classes = estimator.classes_
     levels = levels_of(classes, stated=True) if estimator.ordinal_ else None

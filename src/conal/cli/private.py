@@ -138,8 +138,8 @@ def _groups(path: Path, worker: str | None) -> dict[Any, str]:
     """Annotator to group, from the table alone: who is in the crowd makes no difference."""
     from conal.data.encoding import spelling
     from conal.data.frames import find_annotators, find_column
-    from conal.io.results import ROLES
     from conal.io.tables import read_table
+    from conal.io.true_labels import ROLES
 
     table = read_table(path, names=[worker], roles=ROLES)
     columns = table.column_names

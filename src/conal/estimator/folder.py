@@ -37,9 +37,9 @@ from conal.io.model_folder import (
     annotator_info_to_json,
     names_from_json,
     names_to_json,
+    proba_columns,
     write_model,
 )
-from conal.io.results import proba_columns
 from conal.methods import CrowdMethod, Problem
 from conal.methods.ensemble import Ensemble
 from conal.networks import FeatureScaler, build_backbone

@@ -19,7 +19,7 @@ from conal.io import tables
 from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
 from conal.io.features import read_matrix
 from conal.io.limits import refusing
-from conal.io.platforms.base import Importer, Reader, importers
+from conal.io.platforms import Importer, Reader, importers
 from conal.io.platforms.files import RECORD_BYTES, Head, load_json, read_head
 from conal.io.tables import UNTYPED, coerce_classes, read_roles, table_kind
 from conal.parameters import check_parameters

@@ -19,7 +19,7 @@ from conal._registry import Registry
 from conal.data.encoding import Names
 from conal.errors import InputError
 from conal.io.images import Thumbnail
-from conal.io.results import ColumnKind, NamesOf, read_results
+from conal.io.model_folder import ColumnKind, NamesOf, read_results
 from conal.report.evidence import Evidence, Plain, Report, is_embedded, plain_names
 from conal.report.intervals import CONFIDENCE, Intervals, intervals_of
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
 from conal._files import atomic_file, check_file_place
-from conal.io.results import labelled_tasks
+from conal.io.model_folder import labelled_tasks
 from conal.report.evidence import MIN_GOLD, Report
 from conal.report.wording import NONE, count, percent, short
 

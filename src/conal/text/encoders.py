@@ -30,7 +30,6 @@ OTHER_ENDINGS = frozenset({".onnx", ".md", ".txt", ".model", ".safetensors", ".h
 """Endings of files beside a model that have no part of its weights, which may be in files of any other name."""
 TRANSFORMERS_WEIGHTS = "pytorch_model.bin"
 """The one file of another ending that has none either."""
-CHUNK_BYTES = 2**20
 
 
 class EncoderFolder:
@@ -66,10 +65,8 @@ class EncoderFolder:
         """SHA-256 of names and contents of all files that decide about embeddings."""
         total = hashlib.sha256()
         for path in self._files():
-            own = hashlib.sha256()
             with path.open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    own.update(chunk)
+                own = hashlib.file_digest(file, "sha256")
             total.update(f"{path.relative_to(self.path).as_posix()}\0{own.hexdigest()}\n".encode())
         return total.hexdigest()
 

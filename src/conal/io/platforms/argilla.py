@@ -1,4 +1,4 @@
-"""Argilla: records with several users' responses, nested (2.x), flat (2.x) or as Hugging Face columns (1.x)."""
+"""Argilla 2: records with several users' responses, nested or flat."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
-from conal.io.platforms.base import Collector, Importer, Question, ask, only_answer, register
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, Control, Question, ask, only_answer
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
@@ -30,15 +30,14 @@ class Response(NamedTuple):
 
 @register("argilla")
 class Argilla(Importer):
-    """Records with ``responses`` by question (2.x ``to_json``), ``<question>.responses`` (2.x flattened) or columns of
-    ``user_id``, ``value`` and ``status`` (1.x).
+    """Records with ``responses`` by question (``to_json``), or ``<question>.responses`` (flattened).
 
-    Drafts and discarded responses are left out. The nested 2.x export does not say which they are: all of its responses
+    Drafts and discarded responses are left out. The nested export does not say which they are: all of its responses
     count, with a warning.
     """
 
     title = "Argilla"
-    expects = "records with 'responses', '<question>.responses' or columns of 'user_id' and 'value'"
+    expects = "records with 'responses' or '<question>.responses'"
     kinds = ("json", "parquet", "arrow")
     takes = ("question", "task")
 
@@ -48,7 +47,7 @@ class Argilla(Importer):
         record = head.record or {}
         nested = isinstance(record.get("responses"), dict) and "fields" in record
         flat = FLAT_FIELDS[:3] == tuple(record)[:3]  # without any response, the client writes no column for them
-        return nested or flat or any(_is_column(value) for value in record.values())
+        return nested or flat
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         records = load_records(path)
@@ -158,38 +157,10 @@ def _flat_data(record: Record) -> Record:
     return {k: v for k, v in record.items() if k not in FLAT_FIELDS and k.split(".")[0] not in asked}
 
 
-def _column_questions(record: Record) -> Iterator[str]:
-    return (name for name, value in record.items() if _is_column(value))
-
-
-def _column_responses(record: Record, question: str) -> Iterator[Response]:
-    column = record.get(question)
-    if isinstance(column, dict):
-        yield from _parallel(column.get("value"), column.get("user_id"), column.get("status"))
-    yield from _listed(column)
-
-
-def _column_data(record: Record) -> Record:
-    asked = set(_column_questions(record))
-    own = {"id", "external_id", "metadata", "vectors"}
-    return {
-        k: v
-        for k, v in record.items()
-        if k not in own | asked and not k.endswith(("-suggestion", "-suggestion-metadata"))
-    }
-
-
 SHAPES = (
     Shape(_nested_questions, _nested_responses, _nested_data),
     Shape(_flat_questions, _flat_responses, _flat_data),
-    Shape(_column_questions, _column_responses, _column_data),
 )
-
-
-def _is_column(value: Any) -> bool:
-    """Whether a value is 1.x's column of responses: lists by field, or a list of responses."""
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, dict) and {"user_id", "value"} <= set(first)
 
 
 def _listed(responses: Any) -> Iterator[Response]:

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from conal.errors import InputError, examples, person
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Collector, Importer, Question, ask, register
+from conal.io.annotation_file import AnnotationFile, Collector, Question, ask
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, archive_members, parse_records
 from conal.io.tables import parse_delimited
 from conal.parameters.reading import ReadOptions

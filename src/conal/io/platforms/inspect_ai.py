@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Collector, Importer, Question, register
+from conal.io.annotation_file import AnnotationFile, Collector, Question
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, archive_members, load_json, parse_record
 from conal.parameters.reading import ReadOptions
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import UNLABELLED, AnnotationFile, Control
-from conal.io.platforms.base import Collector, Importer, Question, ask, only_answer, register
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, Control, Question, ask, only_answer
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records, parse_cell, read_head, read_sheet
 from conal.parameters.reading import ReadOptions
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import UNLABELLED, AnnotationFile
-from conal.io.platforms.base import Collector, Importer, ask, register, ticked
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, ask, ticked
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from conal.data.frames import is_name_column
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Collector, Importer, Question, ask, register
+from conal.io.annotation_file import AnnotationFile, Collector, Question, ask
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, Sheet, parse_cell, read_sheet
 from conal.parameters.reading import ReadOptions
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from conal.data.encoding import numbers_or_text
-from conal.io.annotation_file import UNLABELLED, AnnotationFile
-from conal.io.platforms.base import Collector, Importer, register
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_json
 from conal.parameters.reading import ReadOptions
 
@@ -43,19 +44,26 @@ class Peerannot(Importer):
         if not isinstance(answers, dict) or not all(_is_votes(votes) for votes in answers.values()):
             self.unlike(path, "a list" if isinstance(answers, list) else "another object")
         found = Collector(self, path, options)
+        tasks, workers = (
+            _names(answers),
+            _names(worker for votes in answers.values() for worker in votes if worker != MODEL),
+        )
         for task, votes in answers.items():
             found.dropped.update({UNLABELLED: 1} if not votes else {})
             for worker, label in votes.items():
                 if worker == MODEL:
                     found.dropped[f"by the worker {MODEL!r}, a model"] += 1
                 else:
-                    found.add(task, worker, label)
-        return found.finish(names=_numbers)
+                    found.add(tasks[task], workers[worker], label)
+        return found.finish()
 
 
 def _is_votes(votes: Any) -> bool:
     return isinstance(votes, dict) and not any(isinstance(label, dict | list) for label in votes.values())
 
 
-def _numbers(names: list[str]) -> Any:
-    return numbers_or_text(pa.chunked_array([pa.array(names, pa.string())])) if names else names
+def _names(texts: Iterable[str]) -> dict[str, Any]:
+    """Text to the name that it stands for: a number, if all of them do."""
+    keys = list(dict.fromkeys(texts))
+    names = numbers_or_text(pa.chunked_array([pa.array(keys, pa.string())])) if keys else pa.array([])
+    return dict(zip(keys, names.to_pylist(), strict=True))

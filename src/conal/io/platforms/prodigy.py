@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Collector, Importer, Question, ask, register
+from conal.io.annotation_file import AnnotationFile, Collector, Question, ask
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 

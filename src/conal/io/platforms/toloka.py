@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from conal.errors import InputError, examples
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import Collector, Importer, Question, choose_question, register
+from conal.io.annotation_file import AnnotationFile, Collector, Question, choose_question
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, Sheet, read_sheet
 from conal.parameters.reading import ReadOptions
 

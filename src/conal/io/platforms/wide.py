@@ -1,24 +1,35 @@
-"""A matrix as a table, with one row per task and one column per annotator, as cleanlab's ``labels_multiannotator``."""
+"""Tables with a row per task: a column per annotator, as cleanlab has them, or lists of annotators and labels."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from conal.data.cleaning import NOT_ANNOTATED, Labels, Rule, abstention_words, missing_rule, read_labels
-from conal.data.encoding import numbers_or_text, spelling, text_column
-from conal.data.frames import is_name_column, is_truth_column, warn_of_truth
+from conal.data.cleaning import Labels, Rule, abstention_words, missing_rule, read_labels
+from conal.data.encoding import numbers_or_text, text_column
+from conal.data.frames import find_column, is_name_column, is_truth_column, warn_of_truth
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import UNLABELLED, AnnotationFile, annotations_from
-from conal.io.platforms.base import Importer, register, true_labels_of
-from conal.io.platforms.files import Head, Sheet, read_sheet
-from conal.io.tables import blank_to_null, pandas_index
+from conal.io.annotation_file import (
+    NO_ANSWER,
+    UNLABELLED,
+    AnnotationFile,
+    Collector,
+    annotations_from,
+    true_labels_of,
+)
+from conal.io.binary_tables import class_names, name_of, table_schema
+from conal.io.platforms import Importer, register
+from conal.io.platforms.files import Head, Sheet, load_records, read_head, read_sheet
+from conal.io.tables import pandas_index
 from conal.parameters.reading import ReadOptions
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
@@ -28,6 +39,7 @@ MAX_CLASSES = 50
 """More distinct cells than this in the first rows are measurements, not labels."""
 
 
+WHOLE = re.compile(r"-?\d+\.0")
 MIN_ROWS_OF_IDS = 5
 """Rows below which any annotator may give every task another label."""
 
@@ -137,109 +149,129 @@ def _is_fraction(cell: str) -> bool:
 
 def _read_cells(sheet: Sheet, annotators: Sequence[str], options: ReadOptions) -> Labels:
     """The labels of all cells, one annotator's column after the other."""
-    columns, rule = [sheet.column(name) for name in annotators], _no_class(options)
-    read = partial(
-        read_labels, missing=options.missing, abstain=options.abstain, classes=options.classes, in_matrix=True
-    )
-    typed = [_numbers(column, rule) if sheet.untyped else column for column in columns]
-    labels = read(_one_type(_agreed(typed, columns, sheet.where) if sheet.untyped else typed))
-    words = Counter(labels.words)
-    for column, numbers in zip(columns, typed, strict=True):
-        if numbers is not column:  # text only because of the words among its numbers
-            found = read(column).words
-            words.update({word: count for word, count in found.items() if word not in NOT_ANNOTATED})
-    if labels.abstained is not None:  # from the cells themselves: a column of numbers has lost its words
-        abstained = [each for column in columns if (each := read(column).abstained) is not None]
-        labels = labels._replace(abstained=np.concatenate(abstained))
-    return labels._replace(words=words)
-
-
-def _no_class(options: ReadOptions) -> Rule:
-    """Whether a cell is empty, or a word that is no class."""
-    is_missing = missing_rule(options.missing, options.classes, in_matrix=True)
-    words = abstention_words(options.abstain)
-    return lambda name: is_missing(name) or spelling(name).strip() in words
-
-
-def _numbers(column: pa.ChunkedArray, rule: Rule) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type):
-        return column
-    numbers = numbers_or_text(blank_to_null(column, rule))
-    return column if pa.types.is_string(numbers.type) else numbers
-
-
-def _agreed(columns: Sequence[pa.ChunkedArray], cells: Sequence[pa.ChunkedArray], where: str) -> list[pa.ChunkedArray]:
-    """Columns in which a class is spelled alike: 3.0 stays text where it is not what pandas makes of 3 beside gaps.
-
-    It is not if another column with gaps, which are empty cells, spells the same number 3, nor beside columns of text,
-    unless these spell it 3.
-    """
-    gapped = [column for column in columns if _is_whole(column)]
-    values = {value for column in gapped for value in _distinct(column)}
-    others = [
-        column
-        for column, texts in zip(columns, cells, strict=True)
-        if pa.types.is_integer(column.type) and not {None, ""}.isdisjoint(texts.unique().to_pylist())
-    ]
-    if not values.isdisjoint(value for column in others for value in _distinct(column)):
-        return list(map(_as_spelled, columns))
-    kept = [column for column in columns if not pa.types.is_floating(column.type)]
-    if not any(pa.types.is_string(column.type) or _cast_all([column], pa.float64()) is None for column in kept):
-        return list(columns)
-    texts = {str(cell) for column in kept for cell in _distinct(column)}
-    same = sorted(value for value in values if _spelled_whole(value) in texts)
-    if same and texts.isdisjoint(map(repr, values)):
-        warn(
-            f"{where}: {same[0]!r} is read as {_spelled_whole(same[0])!r}, as another column spells it: pandas writes "
-            "whole numbers so in columns with empty cells; if they are two classes, rename one",
-            DataWarning,
-        )
-        return list(columns)
-    return list(map(_as_spelled, columns))
-
-
-def _distinct(column: pa.ChunkedArray) -> list[Any]:
-    return [value for value in column.unique().to_pylist() if value is not None]
-
-
-def _is_whole(column: pa.ChunkedArray) -> bool:
-    """Whether these are decimals only because of gaps: 3.0 and no 3.5."""
-    return pa.types.is_floating(column.type) and all(value.is_integer() for value in _distinct(column))
-
-
-def _spelled_whole(value: float) -> str:
-    return str(int(value))
-
-
-def _as_spelled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole numbers with gaps as text, 3.0; other columns as they are."""
-    if not _is_whole(column):
-        return column
-    cells = (None if value is None else repr(value) for value in column.to_pylist())
-    return pa.chunked_array([pa.array(cells, pa.string())])
-
-
-def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """All cells in one column: numbers if every column contains numbers that one type can hold, otherwise text."""
+    columns = [sheet.column(name) for name in annotators]
+    rule: dict[str, Any] = {"missing": options.missing, "classes": options.classes, "in_matrix": True}
     kinds = {column.type for column in columns if not pa.types.is_null(column.type)}
     if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
-        numbers = _cast_all(columns, pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64())
-        if numbers is not None:
-            return numbers
-    # 1.0 is how pandas writes the class 1 where some cells are empty.
-    whole = [_cast_all([column], pa.int64()) if pa.types.is_floating(column.type) else None for column in columns]
-    texts = [column if found is None else found for column, found in zip(columns, whole, strict=True)]
-    return pa.chunked_array([text_column(chunk) for column in texts for chunk in column.chunks], pa.string())
+        with suppress(pa.ArrowInvalid):  # a float holds no whole number of 17 digits
+            kind = pa.float64() if any(map(pa.types.is_floating, kinds)) else pa.int64()
+            return read_labels(_joined(columns, kind), abstain=options.abstain, **rule)
+    is_missing, declined = missing_rule(**rule), abstention_words(options.abstain)
+    texts = _alike(list(map(_as_text, columns)), lambda cell: is_missing(cell) or cell.strip() in declined)
+    return read_labels(_joined(texts, pa.string()), abstain=options.abstain, untyped=sheet.untyped, **rule)
 
 
-def _cast_all(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray | None:
-    """All cells as numbers of this type; None if it does not hold one of them exactly, such as a float 2**53 + 1."""
-    try:
-        return pa.chunked_array([chunk.cast(kind) for column in columns for chunk in column.chunks], kind)
-    except pa.ArrowInvalid:
-        return None
+def _joined(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk.cast(kind) for column in columns for chunk in column.chunks], kind)
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Cells as text: 3.0 in a column of whole numbers that are decimals."""
+    texts = text_column(column)
+    if not pa.types.is_floating(column.type) or not pc.all(pc.equal(column, pc.floor(column))).as_py():
+        return texts
+    return pc.binary_join_element_wise(texts, "0", ".")
+
+
+def _alike(columns: Sequence[pa.ChunkedArray], no_class: Rule) -> list[pa.ChunkedArray]:
+    """Columns without the .0 that pandas writes after whole numbers beside gaps, unless others have such numbers."""
+    cells = [column.unique().to_pylist() for column in columns]
+    present = [[cell for cell in found if cell is not None and not no_class(cell)] for found in cells]
+    whole = [sum(WHOLE.fullmatch(cell) is not None for cell in found) for found in present]
+    gapped = [len(found) == n < len(every) for found, n, every in zip(present, whole, cells, strict=True)]
+    if any(n and not is_gapped for n, is_gapped in zip(whole, gapped, strict=True)):
+        return list(columns)
+    pattern = r"^(-?\d+)\.0$"
+    pairs = zip(columns, gapped, strict=True)
+    return [pc.replace_substring_regex(column, pattern, r"\1") if is_gapped else column for column, is_gapped in pairs]
 
 
 def _refuse_repeats(tasks: pa.ChunkedArray, where: str, name: str | None) -> None:
     if name is not None and len(tasks.unique()) < len(tasks):
         raise InputError(f"{where}: column {name!r} has some tasks twice; expected one row per task")
+
+
+# Lists per row, as Hugging Face datasets have them.
+
+
+@register("lists")
+class Lists(Importer):
+    """Two columns of equally long lists, such as ``annotators`` and ``labels``; rows are tasks.
+
+    The tasks are in a column with a usual name of task ids, and otherwise row numbers. Labels that a dataset stores as
+    numbers (``ClassLabel``) get their names; -1 means that there is no label.
+    """
+
+    title = "lists of annotators and labels"
+    expects = "a row per task, with a list of annotators and a list of labels"
+    kinds = ("parquet", "arrow", "json")
+    takes = ("task", "worker", "label")
+
+    def sniff(self, head: Head) -> bool:
+        columns = _lists(head.record or {})
+        return all(any(_is_called(name, role) for name in columns) for role in ("worker", "label"))
+
+    def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
+        records = load_records(path)
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        lists = list(dict.fromkeys(name for record in records for name in _lists(record)))
+        if not lists:
+            self.unlike(path, f"records with {examples(columns, 8) or 'nothing'}")
+        worker, label = (
+            _choose(lists, role, named, path) for role, named in (("worker", options.worker), ("label", options.label))
+        )
+        plain = [name for name in columns if name not in lists]
+        task = find_column(plain, "task", options.task, str(path))
+        names = class_names(table_schema(path, read_head(path).kind))
+        found = Collector(self, path, options)
+        for row, record in enumerate(records):
+            name = row if task is None else record.get(task)
+            if name is None:
+                raise InputError(f"{path}: row {row + 1} has no {task!r}; fill it in, or choose another --task-column")
+            found.show(name, {field: record.get(field) for field in plain if field != task})
+            who, given = record.get(worker) or [], record.get(label) or []
+            if not isinstance(who, list) or not isinstance(given, list) or len(who) != len(given):
+                raise InputError(
+                    f"{path}: row {row + 1} has {_count(who)} in {worker!r} and {_count(given)} in {label!r}; each "
+                    "annotator of the list needs one label in the other"
+                )
+            if not given:
+                found.dropped[UNLABELLED] += 1
+            for person, value in zip(who, given, strict=True):
+                if label in names:
+                    value = name_of(value, names[label], f"{path}: row {row + 1}, column {label!r}")
+                if value is None:
+                    found.dropped[NO_ANSWER] += 1
+                else:
+                    found.add(name, person, value)
+        return replace(found.finish(), numbered=task is None)
+
+
+def _lists(record: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in record.items() if isinstance(value, list)]
+
+
+def _is_called(name: str, role: str) -> bool:
+    """Whether a column of lists has a usual name, in the singular or plural."""
+    return is_name_column(name, [role]) or is_name_column(name.removesuffix("s"), [role])
+
+
+def _choose(lists: Iterable[str], role: str, named: str | None, where: object) -> str:
+    known = list(lists)
+    if named is not None:
+        if named not in known:
+            raise InputError(f"{where}: column {named!r} contains no lists; those that do are {examples(known, 10)}")
+        return named
+    fitting = [name for name in known if _is_called(name, role)]
+    if len(fitting) == 1:
+        return fitting[0]
+    problem = f"columns {examples(fitting, 10)} could all be" if fitting else "no column of lists is called like"
+    raise InputError(
+        f"{where}: {problem} the {role}s; columns with lists are {examples(known, 10)}; choose one with {role}= "
+        f"(--{role}-column)"
+    )
+
+
+def _count(values: Any) -> str:
+    """How many; what is no list may be the name of an annotator, which messages must not quote."""
+    return f"{len(values)} entries" if isinstance(values, list) else "no list"

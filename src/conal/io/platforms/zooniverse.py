@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from conal.errors import InputError
-from conal.io.annotation_file import AnnotationFile
-from conal.io.platforms.base import NO_ANSWER, Collector, Importer, ask, register, ticked
+from conal.io.annotation_file import NO_ANSWER, AnnotationFile, Collector, ask, ticked
+from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, Sheet, parse_cell, read_sheet
 from conal.parameters.reading import ReadOptions
 

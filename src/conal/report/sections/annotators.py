@@ -14,7 +14,7 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal.aggregation.base import abstention_rates
 from conal.data.encoding import name_column
-from conal.io.results import ColumnKind, annotator_table, mean_by_annotator, where_labelled
+from conal.io.model_folder import ColumnKind, annotator_table, mean_by_annotator, where_labelled
 from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain, Report, plain, plain_names
 from conal.report.findings import Finding, Findings, register

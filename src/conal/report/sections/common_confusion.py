@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import Names, name_column
-from conal.io.results import ColumnKind
+from conal.io.model_folder import ColumnKind
 from conal.report.evidence import Evidence, Plain, Report
 from conal.report.findings import Finding, Findings, register
 from conal.report.intervals import Intervals

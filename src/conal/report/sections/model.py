@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from conal.data.encoding import Names
 from conal.data.scales import scale_options
-from conal.io.results import ColumnKind
+from conal.io.model_folder import ColumnKind
 from conal.parameters import Parameter
 from conal.report.evidence import Evidence, Plain
 from conal.report.findings import Finding, Findings, register

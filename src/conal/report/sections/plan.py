@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from conal.data.encoding import Names, name_column
-from conal.io.results import ColumnKind
+from conal.io.model_folder import ColumnKind
 from conal.planning.crowd_plan import LEAST_GAIN, plan_labels, simulate_plan
 from conal.planning.gains import LabelingProblem
 from conal.report.evidence import BELIEF, MEASURED, Evidence, Plain, plain_names

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from conal._arrays import FloatArray, IntArray
 from conal.data.encoding import name_column
-from conal.io.results import ColumnKind, label_table
+from conal.io.model_folder import ColumnKind, label_table
 from conal.report.evidence import Evidence, Plain, Report, entropy
 from conal.report.findings import Finding, Findings, register
 from conal.report.wording import count
