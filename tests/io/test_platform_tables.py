@@ -533,16 +533,3 @@ def test_a_named_column_of_annotators_or_labels_says_that_a_row_is_one_label(tmp
     path.write_text("".join(["sample,model,verdict\n", *rows]))
     with pytest.raises(InputError, match=r"no column for the task;.*set task= \(--task-column\)"):
         import_file(path, worker="model", label="verdict")
-
-
-def test_a_first_column_of_ids_under_another_name_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "w.csv"
-    path.write_text("film,ann,bob\n" + "".join(f"m{k},x,{'xy'[k % 2]}\n" for k in range(6)))
-    told = (
-        r"'film' counts as an annotator, though each of its cells is another one.*task='film' \(--task-column 'film'\)"
-    )
-    with pytest.warns(DataWarning, match=told):
-        read_annotations(path, format="wide")
-    assert read_annotations(path, format="wide", task="film").classes.tolist() == ["x", "y"]
-    path.write_text("cyn,ann,bob\n" + "".join(f"{k},{k},{k}\n" for k in range(6)))
-    assert read_annotations(path, format="wide").n_annotators == 3

@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import as_names, as_text, spelling
 from conal.data.joining import join_annotations, refuse_different_spellings
 from conal.data.matching import differ_in_type
-from conal.errors import DataWarning, InputError, examples, people, warn
+from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import tables
 from conal.io.annotation_file import AnnotationFile, Control, agreed_labels, annotations_from
 from conal.io.features import read_matrix
@@ -179,8 +179,6 @@ class PlainTable(Reader):
             untyped=kind in UNTYPED,
             times=columns.pop("time", None),
         )
-        if kind in UNTYPED:
-            _warn_of_blanks(crowd, path)
         return AnnotationFile(path, kind, self.title, crowd)
 
 
@@ -202,21 +200,6 @@ class Matrix(Reader):
             wanted = coerce_classes(classes, matrix)
             crowd = Annotations.from_matrix(matrix, classes=wanted, **given)
         return AnnotationFile(path, NPY, self.title, crowd)
-
-
-def _warn_of_blanks(crowd: Annotations, path: Path) -> None:
-    """Blanks after the delimiters belong to the names, which then match those of no other file."""
-    columns = {"tasks": crowd.task_ids, "annotators": crowd.annotator_ids, "labels": crowd.classes}
-    blank = {
-        what: names for what, names in columns.items() if all(str(name).startswith(" ") for name in names.tolist())
-    }
-    if blank:
-        shown = people(blank["annotators"], 1) if list(blank) == ["annotators"] else examples([*blank.values()][-1][:1])
-        warn(
-            f"{path}: all {' and '.join(blank)} begin with a blank, such as {shown}, and match no name without it; "
-            "remove the blanks after the delimiters (pandas.read_csv(..., skipinitialspace=True))",
-            DataWarning,
-        )
 
 
 def _is_number(name: Any) -> bool:
@@ -341,9 +324,7 @@ def _may_be_plain(path: Path, head: Head) -> bool:
     ending = tables.without_compression(path).suffix.lower()
     if ending in (*tables.ENDINGS, ".npy"):
         return True
-    if head.kind in ("arrow", "damaged arrow", "xlsx"):
-        return True
-    return head.kind in ("table", "parquet", "npy") and bool(path.suffix)
+    return head.kind in ("arrow", "xlsx") or (head.kind in ("table", "parquet", "npy") and bool(path.suffix))
 
 
 def _refuse_unknown(path: Path, head: Head) -> NoReturn:

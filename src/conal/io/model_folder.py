@@ -29,7 +29,7 @@ from conal.data.encoding import Names, as_names, name_column, numbers_or_text, t
 from conal.data.scales import score_columns
 from conal.errors import InputError, ModelFolderError, examples
 from conal.io.limits import ARROW_ERRORS, first_line
-from conal.io.tables import fill_table, open_delimited, warn_of_formulas, with_long_rows
+from conal.io.tables import fill_table, open_delimited, with_long_rows
 
 if TYPE_CHECKING:
     from conal.aggregation.base import Aggregator
@@ -287,7 +287,6 @@ def write_model(
             "digests": {name: digest_of_file(temporary / name) for name in files},
         }
         write_json(temporary / CONFIG, {**content, "config_sha256": digest_of_json(content)})
-    warn_of_formulas({Path(name): table for name, table in tables.items()}, path)
 
 
 def check_target(path: Path, format: str = FORMAT, *, overwrite: bool) -> None:  # noqa: A002

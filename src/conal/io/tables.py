@@ -563,7 +563,6 @@ def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
 
 def write_tables(tables: Mapping[Path, pa.Table], texts: Mapping[Path, str] | None = None) -> None:
     """Write tables, and texts such as a page; all are complete before the first is put into place, texts first."""
-    warn_of_formulas(tables)
     texts = texts or {}
     with atomic_files([*texts, *tables]) as temporaries:
         for text, temporary in zip(texts.values(), temporaries, strict=False):
@@ -621,7 +620,7 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-# Names that spreadsheets take for formulas. conal never changes a name, so it tells users about them.
+# Names that spreadsheets take for formulas. conal never changes a name; ``conal inspect`` lists them.
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -638,24 +637,3 @@ def formulas_among(names: Names | Iterable[object]) -> list[str]:
         return []
     texts = (name for name in names if isinstance(name, str) and _FORMULA.match(name) and len(name) > 1)
     return [name for name in texts if not _NUMBER.fullmatch(name)]
-
-
-def warn_of_formulas(tables: Mapping[Path, pa.Table], where: object = None) -> None:
-    """Warn once if a spreadsheet would calculate some names in the tables that are text files."""
-    texts = {path: table for path, table in tables.items() if file_kind(path, None) in UNTYPED}
-    found = list(dict.fromkeys(name for table in texts.values() for name in _formulas_in(table)))
-    if found:
-        place = where or next(iter(texts))
-        warn(
-            f"{place}: spreadsheets take {len(found):,} names for formulas: {examples(found)}; {FORMULA_REMEDY}",
-            DataWarning,
-        )
-
-
-def _formulas_in(table: pa.Table) -> list[str]:
-    found = formulas_among(table.column_names)
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            suspects = column.filter(pc.match_substring_regex(column, f"^{_FORMULA.pattern}"))
-            found += formulas_among(suspects.unique().to_pylist())
-    return found

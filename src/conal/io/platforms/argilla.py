@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -11,8 +10,6 @@ from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, Cont
 from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
-
-Record = dict[str, Any]
 
 WRITTEN_FIELDS = ("id", "fields", "metadata", "vectors", "_server_id")
 """What a nested record is written back with."""
@@ -26,6 +23,15 @@ class Response(NamedTuple):
     value: Any
     user: Any
     status: str | None
+
+
+class Record(NamedTuple):
+    """A record of either layout; ``written`` is how Argilla takes a nested one back, without its responses."""
+
+    task: Any
+    data: dict[str, Any]
+    responses: dict[str, list[Response]]
+    written: dict[str, Any] | None
 
 
 @register("argilla")
@@ -50,49 +56,43 @@ class Argilla(Importer):
         return nested or flat
 
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
-        records = load_records(path)
-        shape = next((shape for record in records for shape in SHAPES if any(shape.questions(record))), None)
-        if shape is None and not (options.unlabelled and records):
-            self._refuse(records, path)
-        if shape is None:
-            shape = SHAPES[0] if "fields" in records[0] else SHAPES[1]
-        names = [name for record in records for name in shape.questions(record)]
+        loaded = load_records(path)
+        records = [_parsed(record, k, options.task, path) for k, record in enumerate(loaded)]
+        names = [name for record in records for name in record.responses]
+        if not names and not (options.unlabelled and records):
+            self._refuse(loaded, path)
         question = _asked(names, options, path)
         found = Collector(self, path, options, question)
-        unmarked = sum(self._read_record(record, k, shape, question.name, found) for k, record in enumerate(records))
+        unmarked = sum(_collect(record, question.name, found) for record in records)
         if unmarked and not options.unlabelled:
             warn(
                 f"{path}: does not say which of its {unmarked:,} responses are drafts or discarded, so that all count; "
                 "export flat records, which do: records.to_list(flatten=True), or records.to_datasets()",
                 DataWarning,
             )
-        return found.finish(control=_control_of(records, shape, question, found))
+        return found.finish(control=_control_of(records, question))
 
-    def _refuse(self, records: list[Record], path: Path) -> NoReturn:
+    def _refuse(self, records: list[dict[str, Any]], path: Path) -> NoReturn:
         if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):
             raise InputError(
                 f"{path}: contains {len(records):,} records and no response; label some records and export again"
             )
         self.unlike(path, f"objects with {examples(records[0], 8)}" if records else "an empty list")
 
-    def _read_record(self, record: Record, k: int, shape: Shape, question: str, found: Collector) -> int:
-        """Collect the responses to one record; returns how many of them have no status."""
-        data = shape.data(record)
-        task = _task_name(record, data, k, found.options.task, found.where)
-        if data:
-            found.show(task, data)
-        try:
-            responses = list(shape.responses(record, question))
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{found.where}: record {k + 1}: question {question!r}: {error}") from error
-        if not responses:
-            found.dropped[UNLABELLED] += 1
-        for response in responses:
-            if response.status not in (None, "submitted"):
-                found.dropped[f"{response.status} responses"] += 1
-            else:
-                found.add(task, response.user, response.value)
-        return sum(response.status is None for response in responses)
+
+def _collect(record: Record, question: str, found: Collector) -> int:
+    """Collect the responses to one record; returns how many of them have no status."""
+    if record.data:
+        found.show(record.task, record.data)
+    responses = record.responses.get(question, [])
+    if not responses:
+        found.dropped[UNLABELLED] += 1
+    for response in responses:
+        if response.status not in (None, "submitted"):
+            found.dropped[f"{response.status} responses"] += 1
+        else:
+            found.add(record.task, response.user, response.value)
+    return sum(response.status is None for response in responses)
 
 
 def _asked(names: list[str], options: ReadOptions, path: Path) -> Question:
@@ -102,83 +102,50 @@ def _asked(names: list[str], options: ReadOptions, path: Path) -> Question:
     return Question(options.question or "", named=options.question is not None)
 
 
-def _control_of(records: list[Record], shape: Shape, question: Question, found: Collector) -> Control:
+def _control_of(records: list[Record], question: Question) -> Control:
     """The question, how the dataset writes each label, and its records without responses, if they are complete."""
-    answers: dict[str, Any] = {}
-    several = False
-    own: dict[str, list[Record]] = {}
-    for k, record in enumerate(records):
-        for response in shape.responses(record, question.name):
-            several |= isinstance(response.value, list)
-            label, reason = only_answer(response.value)
-            answers |= {str(label): response.value} if reason is None else {}
-        if isinstance(record.get("fields"), dict):
-            name = _task_name(record, shape.data(record), k, found.options.task, found.where)
-            kept = {key: value for key, value in record.items() if key in WRITTEN_FIELDS}
-            own.setdefault(str(name), []).append(kept)
-    key = "choices" if several else "value"
+    given = [response.value for record in records for response in record.responses.get(question.name, [])]
+    answers = {str(label): value for value in given for label, reason in [only_answer(value)] if reason is None}
+    own: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        if record.written is not None:
+            own.setdefault(str(record.task), []).append(record.written)
+    key = "choices" if any(isinstance(value, list) for value in given) else "value"
     return Control(question.name, None, "suggestion", key, answers, own).about(question.choice)
 
 
-class Shape(NamedTuple):
-    """One of the layouts: its questions, one question's responses, and the data of the record."""
-
-    questions: Callable[[Record], Iterator[str]]
-    responses: Callable[[Record, str], Iterator[Response]]
-    data: Callable[[Record], Record]
-
-
-def _nested_questions(record: Record) -> Iterator[str]:
-    responses = record.get("responses")
-    yield from responses if isinstance(responses, dict) else ()
-
-
-def _nested_responses(record: Record, question: str) -> Iterator[Response]:
-    responses = record.get("responses")
-    yield from _listed(responses.get(question) if isinstance(responses, dict) else None)
+def _parsed(record: dict[str, Any], k: int, task: str | None, path: Path) -> Record:
+    """A record of either layout; ``k`` counts from 0."""
+    where = f"{path}: record {k + 1}"
+    asked = [name.removesuffix(".responses") for name in record if name.endswith(".responses")]
+    if "fields" in record and not asked:
+        fields, given = record["fields"], record.get("responses")
+        data = fields if isinstance(fields, dict) else {}
+        responses = {name: _listed(each) for name, each in given.items()} if isinstance(given, dict) else {}
+        written = {key: value for key, value in record.items() if key in WRITTEN_FIELDS} if data is fields else None
+    else:
+        data = {k: v for k, v in record.items() if k not in FLAT_FIELDS and k.split(".")[0] not in asked}
+        responses, written = {name: _parallel(record, name, where) for name in asked}, None
+    return Record(_task_name(record, data, k, task, where), data, responses, written)
 
 
-def _nested_data(record: Record) -> Record:
-    fields = record.get("fields")
-    return fields if isinstance(fields, dict) else {}
+def _listed(responses: Any) -> list[Response]:
+    """Responses that are objects."""
+    found = [each for each in responses if isinstance(each, dict)] if isinstance(responses, list) else []
+    return [Response(_value(each.get("value")), each.get("user_id"), each.get("status")) for each in found]
 
 
-def _flat_questions(record: Record) -> Iterator[str]:
-    return (name.removesuffix(".responses") for name in record if name.endswith(".responses"))
-
-
-def _flat_responses(record: Record, question: str) -> Iterator[Response]:
-    lists = (record.get(f"{question}.responses{part}") for part in ("", ".users", ".status"))
-    yield from _parallel(*lists)
-
-
-def _flat_data(record: Record) -> Record:
-    asked = {name.removesuffix(".responses") for name in record if name.endswith(".responses")}
-    return {k: v for k, v in record.items() if k not in FLAT_FIELDS and k.split(".")[0] not in asked}
-
-
-SHAPES = (
-    Shape(_nested_questions, _nested_responses, _nested_data),
-    Shape(_flat_questions, _flat_responses, _flat_data),
-)
-
-
-def _listed(responses: Any) -> Iterator[Response]:
-    for response in responses if isinstance(responses, list) else ():
-        if isinstance(response, dict):
-            yield Response(_value(response.get("value")), response.get("user_id"), response.get("status"))
-
-
-def _parallel(values: Any, users: Any, statuses: Any) -> Iterator[Response]:
+def _parallel(record: dict[str, Any], question: str, where: str) -> list[Response]:
     """Responses from lists of values, users and, if there is one, statuses."""
-    values, users = ([] if part is None else part for part in (values, users))
-    statuses = statuses or [None] * len(values)
-    if not all(isinstance(part, list) for part in (values, users, statuses)):
-        raise ValueError("responses, users and statuses are not all lists")
-    if not len(values) == len(users) == len(statuses):
-        raise ValueError(f"{len(values)} responses, {len(users)} users and {len(statuses)} statuses; expected one each")
-    for value, user, status in zip(values, users, statuses, strict=True):
-        yield Response(_value(value), user, status)
+    values, users, statuses = (record.get(f"{question}.responses{part}") or [] for part in ("", ".users", ".status"))
+    parts = (values, users, statuses or [None] * len(values))
+    if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
+        found = ", ".join(
+            f"{len(part) if isinstance(part, list) else 'no list of'} {what}"
+            for part, what in zip(parts, ("responses", "users", "statuses"), strict=True)
+        )
+        raise InputError(f"{where}: question {question!r}: {found}; expected one each")
+    return [Response(_value(value), user, status) for value, user, status in zip(*parts, strict=True)]
 
 
 def _value(value: Any) -> Any:
@@ -186,9 +153,9 @@ def _value(value: Any) -> Any:
     return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
 
 
-def _task_name(record: Record, data: Record, k: int, field: str | None, where: str) -> Any:
+def _task_name(record: dict[str, Any], data: dict[str, Any], k: int, field: str | None, where: str) -> Any:
     if field is not None:
         if isinstance(data.get(field), str | int | float):
             return data[field]
-        raise InputError(f"{where}: record {k + 1} has no field {field!r}; it has {examples(data, 8)}")
+        raise InputError(f"{where} has no field {field!r}; it has {examples(data, 8)}")
     return next((record[key] for key in ("id", "external_id", "_server_id") if record.get(key) is not None), k)

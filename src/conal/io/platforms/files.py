@@ -49,8 +49,7 @@ class Head:
     Attributes
     ----------
     kind : str
-        "folder", "zip", "parquet", "arrow", "xlsx", "npy", "json", "table", "other", "damaged zip", "damaged arrow" or
-        "damaged parquet".
+        "folder", "zip", "parquet", "arrow", "xlsx", "npy", "json", "table", "other" or "damaged zip".
     members : tuple of str
         Files in a folder or zip.
     header : tuple of str
@@ -151,7 +150,7 @@ def _columns_head(path: Path, kind: str) -> Head:
         first = next(table_batches(path, kind, rows=1), None) if nested else None
         rows = [] if first is None else first.slice(0, 1).to_pylist()
     except VALUE_ERRORS:  # an InputError too; whoever reads the file says what is wrong with it
-        return Head(f"damaged {kind}")
+        return Head(kind)
     return Head(kind, header=tuple(schema.names), record=rows[0] if rows else None)
 
 
@@ -216,8 +215,8 @@ def load_records(path: Path) -> list[dict[str, Any]]:
     """A list of JSON objects, JSON Lines, or the rows of a Parquet or Arrow file."""
     check_readable(path)
     kind = read_head(path).kind
-    if kind in ("parquet", "damaged parquet", "arrow", "damaged arrow"):
-        table = read_table(path, kind.removeprefix("damaged "))
+    if kind in ("parquet", "arrow"):
+        table = read_table(path, kind)
         with refusing(VALUE_ERRORS, f"{path}: contains values that cannot be read: {{}}"):
             return [row for batch in table.to_batches(max_chunksize=BATCH) for row in batch.to_pylist()]
     return parse_records(_unpacked(path), path)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from conal.parameters.reading import ReadOptions
 
 INPUT, ANSWER = "Input.", "Answer."
 JSON_ANSWERS = "Answer.taskAnswers"
-Column = Callable[[], list[Any]]
-"""How to get the answers of a column; several choices are a list."""
 
 
 @register("mturk")
@@ -64,7 +61,7 @@ class MTurk(Importer):
             if number and "*" not in task:
                 hits = [f"{hit}/{number}" for hit in hits]
             for hit, who, answer, known, when, fields in zip(
-                hits, workers, answers[name](), gold, times, shown, strict=True
+                hits, workers, answers[name], gold, times, shown, strict=True
             ):
                 found.show(hit, fields)
                 found.add_gold(hit, known)
@@ -82,29 +79,21 @@ class MTurk(Importer):
         return ask(names, wanted, path, "answer")
 
 
-def _answers(sheet: Sheet) -> dict[str, Column]:
-    """Name of every answer, and how to get its column."""
-    found: dict[str, Column] = {}
+def _answers(sheet: Sheet) -> dict[str, list[Any]]:
+    """Name of every question to its answers, row by row; several choices are a list."""
+    found: dict[str, list[Any]] = {}
     choices: dict[str, dict[str, str]] = {}
     for column in (name for name in sheet.names if name.startswith(ANSWER) and name != JSON_ANSWERS):
         name, dot, choice = column.removeprefix(ANSWER).rpartition(".")
         if not dot or choice == "label" or not _is_flag(sheet, column):
-            found[_stripped(column)] = partial(_values, sheet, column)
+            found[_stripped(column)] = sheet.column(column).to_pylist()
         else:
             choices.setdefault(name, {})[choice] = column
-    found |= {name: partial(_chosen, sheet, flags) for name, flags in choices.items()}
+    found |= {name: _chosen(sheet, flags) for name, flags in choices.items()}
     if JSON_ANSWERS in sheet.names:
         rows = [_json_answers(text) for text in sheet.texts(JSON_ANSWERS)]
-        found |= {name: partial(_entries, rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
+        found |= {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
     return found
-
-
-def _values(sheet: Sheet, column: str) -> list[Any]:
-    return list(sheet.column(column).to_pylist())
-
-
-def _entries(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    return [row.get(name) for row in rows]
 
 
 def _is_flag(sheet: Sheet, column: str) -> bool:

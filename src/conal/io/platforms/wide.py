@@ -37,11 +37,7 @@ INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 
 MAX_CLASSES = 50
 """More distinct cells than this in the first rows are measurements, not labels."""
-
-
 WHOLE = re.compile(r"-?\d+\.0")
-MIN_ROWS_OF_IDS = 5
-"""Rows below which any annotator may give every task another label."""
 
 
 @register("wide")
@@ -86,8 +82,6 @@ class Wide(Importer):
         if not annotators:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
         _refuse_repeats(tasks, sheet.where, task)
-        if task is None:
-            _warn_of_ids(sheet, annotators)
         labels = _read_cells(sheet, annotators, options)
         workers = numbers_or_text(pa.chunked_array([pa.array(annotators, pa.string())]))
         present = labels.answered
@@ -120,20 +114,6 @@ def _annotators(sheet: Sheet, names: Sequence[str]) -> list[str]:
     if texts:
         warn(f"{sheet.where}: {examples(texts)} is no annotator, as its name is that of texts; left out", DataWarning)
     return [name for name in names if name not in texts]
-
-
-def _warn_of_ids(sheet: Sheet, annotators: Sequence[str]) -> None:
-    """A first column in which no cell occurs twice, nor in another column, names the tasks rather than labels them."""
-    first, *others = annotators
-    cells = sheet.column(first).to_pylist()
-    if len(cells) > MIN_ROWS_OF_IDS and len(set(cells)) == len(cells) and others:
-        elsewhere = {cell for name in others for cell in sheet.column(name).unique().to_pylist()}
-        if elsewhere.isdisjoint(cells):
-            warn(
-                f"{sheet.where}: {first!r} counts as an annotator, though each of its cells is another one; if it has "
-                f"the task ids, set task={first!r} (--task-column {first!r})",
-                DataWarning,
-            )
 
 
 def _is_index(name: str) -> bool:

@@ -37,12 +37,12 @@ class Zooniverse(Importer):
         sheet = read_sheet(path)
         if not set(COLUMNS) <= set(sheet.names):
             self.unlike(path, Head("table", header=tuple(sheet.names)).describe())
-        answers = [dict(given) for given in _answers(sheet)]
+        answers = _answers(sheet)
         names = sorted({name for given in answers for name, value in given.items() if ticked(value)})
         question = ask(names, options.question, path, "task")
         found = Collector(self, path, options, question, blank_is_no=True)
         people, subjects = (sheet.column(name).to_pylist() for name in ("user_name", "subject_ids"))
-        times, gold = sheet.values("created_at"), _gold(sheet)
+        times, gold = sheet.values("created_at"), sheet.values("gold_standard")
         for row, (given, fields) in enumerate(zip(answers, _subjects(sheet), strict=True)):
             if fields is None:
                 found.dropped[SEVERAL_SUBJECTS] += 1
@@ -51,20 +51,20 @@ class Zooniverse(Importer):
             found.show(task, fields)
             if question.name not in given:
                 found.dropped[NO_ANSWER] += 1
-            elif gold[row]:
+            elif str(gold[row]).lower() == "true":
                 found.add_gold(task, given[question.name])
             else:
                 found.add(task, people[row], given[question.name], times[row])
         return found.finish()
 
 
-def _answers(sheet: Sheet) -> Iterator[Iterator[tuple[str, Any]]]:
+def _answers(sheet: Sheet) -> list[dict[str, Any]]:
     """The answers of each classification, by the name of the question."""
-    workflows = sheet.texts("workflow_id") if "workflow_id" in sheet.names else [""] * sheet.table.num_rows
-    several = len(set(workflows)) > 1
-    for row, text in enumerate(sheet.texts("annotations")):
-        prefix = f"{workflows[row]}/" if several else ""
-        yield ((prefix + name, value) for name, value in _flat(_cell(text, sheet, row, "annotations", list)))
+    workflows = sheet.values("workflow_id")
+    prefixes = [f"{each}/" for each in workflows] if len(set(workflows)) > 1 else [""] * len(workflows)
+    rows = enumerate(zip(prefixes, sheet.texts("annotations"), strict=True))
+    lists = ((prefix, _flat(_cell(text, sheet, row, "annotations", list))) for row, (prefix, text) in rows)
+    return [{prefix + name: value for name, value in flat} for prefix, flat in lists]
 
 
 def _flat(annotations: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -97,11 +97,6 @@ def _cell(text: str, sheet: Sheet, row: int, column: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise InputError(f"{sheet.where}: row {row + 1}, column {column!r} is no JSON {kind.__name__}; export it again")
     return value
-
-
-def _gold(sheet: Sheet) -> list[bool]:
-    texts = sheet.texts("gold_standard") if "gold_standard" in sheet.names else [""] * sheet.table.num_rows
-    return [text.lower() == "true" for text in texts]
 
 
 def _named(fields: dict[str, Any], name: str, path: Path, row: int) -> Any:
