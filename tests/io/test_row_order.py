@@ -29,9 +29,9 @@ VALUES: list[object] = [0.5, 1.5, 0.25, 3.0]
 
 
 @pytest.mark.parametrize("ids", [[2, 0, 3, 1], [0, 1, 2, 3], [2, 0, 3, 1, 17]])
-def test_ids_under_another_name_are_told(ids: list[object], tmp_path: Path) -> None:
+def test_ids_under_another_name_are_no_feature(ids: list[object], tmp_path: Path) -> None:
     path = features(tmp_path, {"picture": ids, "f1": [*VALUES, 9][: len(ids)]})
-    with pytest.warns(DataWarning, match=r"in this order; if 'picture', 'f1' has the ids, call .* 'task'"):
+    with pytest.raises(InputError, match=r"features\.csv: column 'picture' has the tasks' ids.* call .* 'task'"):
         check_row_order(read_features(path), TASKS)
 
 
@@ -78,10 +78,7 @@ def test_texts_with_ids_under_another_name(ids: str, tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     names = ["b", "a"] if ids == "b" else ["a", "b"]
     path.write_text("picture,text\n" + "".join(f"{name},a text of {name}\n" for name in names))
-    with pytest.raises(
-        InputError,
-        match=r"no column of task ids \(it has 'picture'\), and tasks such as 'a' are no",
-    ):
+    with pytest.raises(InputError, match=r"texts\.csv: column 'picture' has the tasks' ids"):
         check_row_order(read_texts(path), as_names(["a", "b"]))
 
 

@@ -171,6 +171,8 @@ MAX_ROUNDING_LOSS = 1e-4
 """Rounding to single precision, in deviations of a column, from which a table stays in double precision."""
 MIN_ROWS_OF_IDS = 10
 """Rows below which any feature may look like ids."""
+HEAD_ROWS = 1000
+"""Rows by which most features are distinguished from ids, before all are looked at."""
 ROW_NUMBERS = r"(unnamed: \d+|index|level_\d+|row|row_?(id|number)|id)$"
 """What pandas and databases call the column that numbers the rows."""
 NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
@@ -405,6 +407,16 @@ def _warn_of_names(names: tuple[str, ...], where: str) -> None:
             "the task ids, call it 'task'",
             DataWarning,
         )
+
+
+def may_be_ids(values: npt.NDArray[Any]) -> bool:
+    """Whether these are whole numbers of which none occurs twice, at least at the beginning.
+
+    >>> may_be_ids(np.array([3.0, 1.0, 2.0])), may_be_ids(np.array([3.0, 1.0, 1.0])), may_be_ids(np.array([0.5, 1.0]))
+    (True, False, False)
+    """
+    head = values[:HEAD_ROWS]
+    return len(np.unique(head)) == len(head) and np.array_equal(values, np.floor(values))
 
 
 def _values(table: pa.Table, names: tuple[str, ...], where: str) -> npt.NDArray[Any]:
@@ -679,24 +691,27 @@ ID_REMEDY = "call the column of ids 'task'"
 
 
 def check_row_order(table: FeatureTable | TextTable, task_ids: Names) -> None:
-    """Say that rows of a table without ids are taken for tasks by their numbers; an error where no task is one.
+    """Say that rows of a table without ids are taken for tasks by their numbers; an error where that cannot be meant.
 
-    Bare arrays, which have no columns, are meant so.
+    It cannot where a column has the ids of all tasks, or where no task is a row number. Bare arrays, which have no
+    columns, are meant so.
     """
     columns = table.columns if isinstance(table, FeatureTable) else table.other_columns
     if table.ids is not None or not columns:
         return
-    numbers = f"0 to {len(table) - 1:,}"
-    if {spelling(name) for name in task_ids.tolist()}.isdisjoint(map(str, range(len(table)))):
+    tasks = {spelling(name) for name in task_ids.tolist()}
+    rows = [str(row) for row in range(len(table))]
+    harmless = rows if isinstance(table, TextTable) or len(columns) == 1 else None  # else they would be a feature
+    for name, values in _could_be_ids(table):
+        if values != harmless and tasks <= set(values) and len(set(values)) == len(values):
+            raise InputError(f"{table.where}: column {name!r} has the tasks' ids, but is not called so; {ID_REMEDY}")
+    if tasks.isdisjoint(rows):
         raise InputError(
             f"{table.where}: has no column of task ids (it has {examples(columns)}), and tasks such as "
-            f"{examples(task_ids[:1])} are no row numbers ({numbers}); {ID_REMEDY}"
+            f"{examples(task_ids[:1])} are no row numbers (0 to {len(rows) - 1:,}); {ID_REMEDY}"
         )
-    warn(
-        f"{table.where}: has no column of task ids; its rows are tasks {numbers}, in this order; if "
-        f"{examples(columns)} has the ids, {ID_REMEDY}",
-        DataWarning,
-    )
+    numbers = f"0 to {len(rows) - 1:,}"
+    warn(f"{table.where}: has no column of task ids; its rows are tasks {numbers}, in this order", DataWarning)
 
 
 def warn_of_row_numbers(table: FeatureTable | TextTable, known: Sequence[str] = ()) -> None:
@@ -704,15 +719,24 @@ def warn_of_row_numbers(table: FeatureTable | TextTable, known: Sequence[str] = 
 
     ``known`` are the columns of features that a model uses.
     """
-    if isinstance(table, TextTable):
-        columns = {} if table.others is None else dict(zip(table.other_columns, table.others.columns, strict=True))
-        distinct = [name for name, column in columns.items() if len(column.unique()) == len(table)]
-    else:
-        pairs = zip(table.columns, table.values.T if table.columns else (), strict=True)
-        distinct = [name for name, values in pairs if name not in known and len(np.unique(values)) == len(table)]
-    if distinct and table.ids is None:
+    if table.ids is not None:
+        return
+    unused = [name for name, values in _could_be_ids(table) if name not in known and len(set(values)) == len(values)]
+    if unused:
         warn(
             f"{table.where}: has no column of task ids, so that tasks are called 0 to {len(table) - 1:,}, and "
-            f"{examples(distinct)} counts for nothing; if these are the ids, {ID_REMEDY}",
+            f"{examples(unused)} counts for nothing; if these are the ids, {ID_REMEDY}",
             DataWarning,
         )
+
+
+def _could_be_ids(table: FeatureTable | TextTable) -> Iterator[tuple[str, list[str]]]:
+    """Columns as files spell them; of features those of whole numbers of which none occurs twice at the beginning."""
+    if isinstance(table, TextTable):
+        if table.others is not None:
+            for name in table.others.column_names:
+                yield name, [spelling(value) for value in table.others[name].to_pylist()]
+        return
+    for name, values in zip(table.columns, table.values.T if table.columns else (), strict=True):
+        if may_be_ids(values):
+            yield name, [str(int(value)) for value in values.tolist()]

@@ -240,14 +240,6 @@ def parse_records(content: bytes, where: object) -> list[dict[str, Any]]:
     return found
 
 
-def parse_record(content: bytes, where: object) -> dict[str, Any]:
-    """One JSON object."""
-    value = parse_json(content, where)
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: is no JSON object")
-    return value
-
-
 def parse_json(content: bytes, where: object) -> Any:
     """JSON, or an error that says where it ends too early."""
     text = text_of(content, where)

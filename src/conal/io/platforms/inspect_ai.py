@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, Collector, Question
 from conal.io.platforms import Importer, register
-from conal.io.platforms.files import Head, archive_members, load_json, parse_record
+from conal.io.platforms.files import Head, archive_members, load_json, parse_records
 from conal.parameters.reading import ReadOptions
 
 HEADERS = ("header.json", "_journal/start.json")
@@ -82,8 +82,8 @@ class InspectAi(Importer):
             texts = {name: text for name, text in members.items() if name.startswith(SAMPLES)}
             if header is None:
                 self.unlike(path, examples(members) or "nothing")
-            about = parse_record(header, f"{path}: header")
-            samples = [parse_record(text, f"{path}: {name}") for name, text in texts.items()]
+            about = parse_records(header, f"{path}: header")[0]
+            samples = [each for name, text in texts.items() for each in parse_records(text, f"{path}: {name}")]
         else:
             about = load_json(path)
             if not isinstance(about, dict) or not isinstance(about.get("samples"), list):

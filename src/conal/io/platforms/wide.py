@@ -148,9 +148,11 @@ def _joined(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.Chunked
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Cells as text: 3.0 in a column of whole numbers that are decimals."""
     texts = text_column(column)
-    if not pa.types.is_floating(column.type) or not pc.all(pc.equal(column, pc.floor(column))).as_py():
+    if not pa.types.is_floating(column.type):
         return texts
-    return pc.binary_join_element_wise(texts, "0", ".")
+    numbers = column.cast(pa.float64())
+    is_whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+    return pc.binary_join_element_wise(texts, "0", ".") if is_whole else texts
 
 
 def _alike(columns: Sequence[pa.ChunkedArray], no_class: Rule) -> list[pa.ChunkedArray]:
