@@ -271,29 +271,19 @@ def annotations_from(
         return Annotations([], [], [], task_ids=[], annotator_ids=[], classes=[])
     if not len(tasks):
         _refuse_empty(where, dropped, choice_question)
-    try:
-        if not isinstance(labels, Labels):
-            labels = read_labels(
-                labels,
-                missing=options.missing,
-                abstain=options.abstain,
-                classes=options.classes,
-                untyped=untyped,
-                where=str(where),
-            )
-        classes = coerce_classes(options.classes, labels.names)
-        crowd = Annotations.from_triples(
-            tasks,
-            workers,
+    if not isinstance(labels, Labels):
+        labels = read_labels(
             labels,
-            classes=classes,
-            on_duplicate=options.on_duplicate,
-            times=times,
+            missing=options.missing,
+            abstain=options.abstain,
+            classes=options.classes,
+            untyped=untyped,
             where=str(where),
         )
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise InputError(f"{where}: a name contains an incomplete character ({half!r}); export it again") from error
+    classes = coerce_classes(options.classes, labels.names)
+    crowd = Annotations.from_triples(
+        tasks, workers, labels, classes=classes, on_duplicate=options.on_duplicate, times=times, where=str(where)
+    )
     if untyped:
         refuse_line_ends(where, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)
     return crowd

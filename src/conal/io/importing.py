@@ -297,7 +297,10 @@ def _reader(path: Path, options: ReadOptions) -> Reader:
         tables.check_readable(path)
     found, head = detect(path)
     if format is not None:
-        return _named_importer(path, importers.get(format), found, head)
+        wanted = importers.get(format)
+        if (found and wanted not in found) or not wanted.takes_kind(head.kind):  # clearly something else
+            wanted.unlike(path, f"{found[0].title} ({head.describe()})" if found else head.describe())
+        return wanted
     if {options.worker, options.label} & set(head.header):  # of annotators, or of labels: a row is one label
         found = [importer for importer in found if importer.name != "wide"]
     if len(found) > 1:
@@ -308,15 +311,6 @@ def _reader(path: Path, options: ReadOptions) -> Reader:
     if not found and not _may_be_plain(path, head):
         _refuse_unknown(path, head)
     return found[0] if found else plain_reader(path, None)
-
-
-def _named_importer(path: Path, wanted: Importer, found: list[Importer], head: Head) -> Importer:
-    """The importer that the user named, unless the file is clearly something else."""
-    if found and wanted not in found:
-        wanted.unlike(path, f"{found[0].title} ({head.describe()})")
-    if not wanted.takes_kind(head.kind):
-        wanted.unlike(path, head.describe())
-    return wanted
 
 
 def _may_be_plain(path: Path, head: Head) -> bool:

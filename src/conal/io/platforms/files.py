@@ -369,6 +369,17 @@ class Sheet:
             raise InputError(f"{self.where}: column {name!r} contains {column.type}, not one value per row; remove it")
         return decoded(column, f"{self.where}: column {name!r}")
 
+    def task_column(self, wanted: str | None, own: str, inputs: Sequence[str], prefix: str) -> str:
+        """The wanted column, whose prefix may be left out; by default the platform's own ids, or the only input."""
+        if wanted is not None:
+            return wanted if wanted in self.names or wanted.startswith(prefix) else prefix + wanted
+        if own not in self.names and len(inputs) != 1:
+            raise InputError(
+                f"{self.where}: has no {own!r}, and {len(inputs)} inputs: {examples(inputs, 10)}; choose the one with "
+                "the task ids with task= (--task-column), or include the task id in the download"
+            )
+        return own if own in self.names else inputs[0]
+
     def texts(self, name: str) -> list[str]:
         """A column as text, empty where a value is missing."""
         return ["" if value is None else str(value) for value in self.column(name).to_pylist()]

@@ -48,9 +48,11 @@ class MTurk(Importer):
         wanted = None if named is None else _stripped(named)
         items = _items(answers, wanted)
         question = _of_items(str(wanted)) if items else self._question(answers, wanted, path)
-        task = _task_column(sheet, options.task, bool(items))
         inputs = [name for name in sheet.names if name.startswith(INPUT)]
         truth = next((name for name in inputs if _is_truth(name)), None)
+        task = sheet.task_column(options.task, "HITId", [name for name in inputs if not _is_truth(name)], INPUT)
+        if "*" in task and not items:
+            raise InputError(f"{path}: a task column {options.task!r} needs a question such as 'q*' (--question)")
         shown = sheet.fields([name for name in inputs if name != truth], INPUT)
         gold = [None] * len(shown) if truth is None or items else sheet.column(truth).to_pylist()
         workers, times = sheet.column(worker).to_pylist(), sheet.values("SubmitTime")
@@ -145,23 +147,6 @@ def _items(answers: Iterable[str], wanted: str | None) -> dict[str, str]:
     if not found:
         raise InputError(f"there are no answers {stem!r} with a number; there are {examples(answers, 10)}")
     return found
-
-
-def _task_column(sheet: Sheet, wanted: str | None, items: bool) -> str:
-    if wanted is not None:
-        named = wanted if wanted in sheet.names or wanted.startswith(INPUT) else INPUT + wanted
-        if "*" in named and not items:
-            raise InputError(f"{sheet.where}: a task column {wanted!r} needs a question such as 'q*' (--question)")
-        return named
-    if "HITId" in sheet.names:
-        return "HITId"
-    inputs = [name for name in sheet.names if name.startswith(INPUT) and not _is_truth(name)]
-    if len(inputs) == 1:
-        return inputs[0]
-    raise InputError(
-        f"{sheet.where}: has no 'HITId', and {len(inputs)} inputs: {examples(inputs, 10)}; choose the one with the "
-        "task ids with task= (--task-column)"
-    )
 
 
 def _is_truth(name: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conal.errors import InputError, examples
+from conal.errors import examples
 from conal.io.annotation_file import AnnotationFile, Collector, Question, choose_question
 from conal.io.platforms import Importer, register
-from conal.io.platforms.files import Head, Sheet, read_sheet
+from conal.io.platforms.files import Head, read_sheet
 from conal.parameters.reading import ReadOptions
 
 INPUT, OUTPUT, GOLDEN, ASSIGNMENT = "INPUT:", "OUTPUT:", "GOLDEN:", "ASSIGNMENT:"
@@ -37,37 +37,22 @@ class Toloka(Importer):
         worker = options.worker or f"{ASSIGNMENT}worker_id"
         if not outputs or worker not in sheet.names:
             self.unlike(path, f"a table with the columns {examples(sheet.names, 8)}")
-        label, question = self._label(outputs, options.question or options.label, path)
-        task = self._task(sheet, options.task)
+        named = options.question or options.label
+        wanted = None if named is None else named.removeprefix(OUTPUT)
+        question = choose_question([name.removeprefix(OUTPUT) for name in outputs], wanted, path, "output")
+        label, inputs = OUTPUT + question, [name for name in sheet.names if name.startswith(INPUT)]
+        task = sheet.task_column(options.task, f"{ASSIGNMENT}task_id", inputs, INPUT)
         sheet.drop_blank([task, worker, label])
         found = Collector(self, path, options, Question(question))
         status = f"{ASSIGNMENT}status"
         if not options.keep_rejected:
             found.dropped["rejected by the requester"] += sheet.drop_values(status, ["REJECTED"])
         found.dropped["of assignments not finished"] += sheet.drop_values(status, ["SKIPPED", "EXPIRED", "ACTIVE"])
-        inputs = sheet.fields([name for name in sheet.names if name.startswith(INPUT)], INPUT)
+        shown = sheet.fields(inputs, INPUT)
         columns = [sheet.column(name).to_pylist() for name in (task, worker, label)]
         gold, times = sheet.values(GOLDEN + question), sheet.values(f"{ASSIGNMENT}submitted")
-        for name, who, answer, truth, when, fields in zip(*columns, gold, times, inputs, strict=True):
+        for name, who, answer, truth, when, fields in zip(*columns, gold, times, shown, strict=True):
             found.show(name, fields)
             found.add_gold(name, truth)
             found.add(name, who, answer, when)
         return found.finish(untyped=sheet.untyped)
-
-    def _label(self, outputs: list[str], named: str | None, path: Path) -> tuple[str, str]:
-        wanted = None if named is None else named.removeprefix(OUTPUT)
-        question = choose_question([name.removeprefix(OUTPUT) for name in outputs], wanted, path, "output")
-        return OUTPUT + question, question
-
-    def _task(self, sheet: Sheet, wanted: str | None) -> str:
-        inputs = [name for name in sheet.names if name.startswith(INPUT)]
-        if wanted is not None:
-            return wanted if wanted in sheet.names else INPUT + wanted
-        if f"{ASSIGNMENT}task_id" in sheet.names:
-            return f"{ASSIGNMENT}task_id"
-        if len(inputs) == 1:
-            return inputs[0]
-        raise InputError(
-            f"{sheet.where}: has no 'ASSIGNMENT:task_id', and {len(inputs)} inputs: {examples(inputs, 10)}; choose the "
-            "one with the task ids with task= (--task-column), or include the task id in the download"
-        )
