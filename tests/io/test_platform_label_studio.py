@@ -168,7 +168,7 @@ def test_the_last_of_two_labels_is_the_last_in_time(path: Path) -> None:
 def test_tasks_may_be_named_by_their_data(path: Path) -> None:
     write(path, task(1, annotation(1, choice("cat"))), task(2, annotation(1, choice("dog"))))
     assert triples(read_annotations(path, task="text")) == [("text 1", 1, "cat"), ("text 2", 1, "dog")]
-    with pytest.raises(InputError, match="task 1 has no field 'image' in its data; it has 'text'"):
+    with pytest.raises(InputError, match="the data of task 1 has no 'image'; it has 'text'"):
         read_annotations(path, task="image")
 
 

@@ -477,6 +477,15 @@ class Collector:
         self.rows.append((task, worker, label))
         self.times.append(when)
 
+    def name_of(self, fields: Mapping[str, Any], name: str, what: str) -> Any:
+        """The field by which a task, which messages call ``what``, has its name."""
+        if fields.get(name) in (None, ""):
+            raise InputError(
+                f"{self.where}: {what} has no {name!r}; it has {examples(fields, 8)}; choose another field with task= "
+                "(--task-column)"
+            )
+        return fields[name]
+
     def show(self, task: Any, fields: Mapping[str, Any]) -> None:
         """Add the data of a task; the first data count."""
         self._check_name(task, "task")

@@ -72,10 +72,8 @@ class LabelStudio(Importer):
         return ask(controls, options.question, path, "control")
 
     def _read_task(self, task: dict[str, Any], question: Question | None, found: Collector) -> None:
-        data = task.get("data")
-        data = data if isinstance(data, dict) else {}
-        name = _task_name(task, data, found)
-        if data:
+        name = _task_name(task, found)
+        if data := _data(task):
             found.show(name, data)
         drafts = task.get("drafts")
         found.dropped.update({"drafts": len(drafts)} if isinstance(drafts, list) and drafts else {})
@@ -120,7 +118,7 @@ def _control_of(tasks: list[dict[str, Any]], question: Question, found: Collecto
     answers: dict[str, Any] = {}
     numbers: dict[str, list[Any]] = {}
     for task in tasks:
-        numbers.setdefault(str(_task_name(task, task.get("data"), found)), []).append(task.get("id"))
+        numbers.setdefault(str(_task_name(task, found)), []).append(task.get("id"))
         for result in (result for annotation in _annotations(task) for result in _results(annotation)):
             field, value = _field(result), result.get("value")
             if result.get("from_name") != question.name or not isinstance(value, Mapping) or field not in value:
@@ -172,19 +170,15 @@ def _full_name(completed_by: Any) -> str:
     return " ".join(part.strip() for part in parts if isinstance(part, str)).strip()
 
 
-def _task_name(task: dict[str, Any], data: Any, found: Collector) -> Any:
-    field, data = found.options.task, data if isinstance(data, dict) else {}
-    if field is None:
-        if task.get("id") is None:
-            raise InputError(
-                f"{found.where}: a task has no 'id'; choose a field of its data with task= (--task-column)"
-            )
-        return task["id"]
-    if isinstance(data.get(field), str | int | float):
-        return data[field]
-    raise InputError(
-        f"{found.where}: task {task.get('id')!r} has no field {field!r} in its data; it has {examples(data, 8)}"
-    )
+def _task_name(task: dict[str, Any], found: Collector) -> Any:
+    if found.options.task is None:
+        return found.name_of(task, "id", "a task")
+    return found.name_of(_data(task), found.options.task, f"the data of task {task.get('id')!r}")
+
+
+def _data(task: dict[str, Any]) -> dict[str, Any]:
+    data = task.get("data")
+    return data if isinstance(data, dict) else {}
 
 
 # Label Studio's JSON_MIN and CSV: one row per annotation, data and answers side by side.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from conal.errors import InputError, examples
+from conal.errors import examples
 from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, ask, ticked
 from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
@@ -42,7 +42,7 @@ class Mlflow(Importer):
         question = ask(sorted(named), options.question, path, "assessment")
         found = Collector(self, path, options, question)
         for row, (record, info) in enumerate(traces):
-            task = _task(info, options.task, path, row)
+            task = found.name_of(info, options.task or "trace_id", f"trace {row + 1}")
             found.show(task, _shown(record, info))
             given = [each for each in _assessments(info) if _name(each) == question.name]
             if not any("feedback" in each for each in given):
@@ -84,13 +84,6 @@ def _name(given: Assessment) -> str:
 def _value(given: Assessment) -> Any:
     feedback = given.get("feedback")
     return feedback.get("value") if isinstance(feedback, dict) else None
-
-
-def _task(info: Mapping[str, Any], name: str | None, path: Path, row: int) -> Any:
-    task = info.get(name or "trace_id")
-    if task is None:
-        raise InputError(f"{path}: trace {row + 1} has no {name or 'trace_id'!r}; choose another --task-column")
-    return task
 
 
 def _shown(record: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:

@@ -207,9 +207,7 @@ class Lists(Importer):
         names = class_names(table_schema(path, read_head(path).kind))
         found = Collector(self, path, options)
         for row, record in enumerate(records):
-            name = row if task is None else record.get(task)
-            if name is None:
-                raise InputError(f"{path}: row {row + 1} has no {task!r}; fill it in, or choose another --task-column")
+            name = row if task is None else found.name_of(record, task, f"row {row + 1}")
             found.show(name, {field: record.get(field) for field in plain if field != task})
             who, given = record.get(worker) or [], record.get(label) or []
             if not isinstance(who, list) or not isinstance(given, list) or len(who) != len(given):

@@ -47,7 +47,8 @@ class Zooniverse(Importer):
             if fields is None:
                 found.dropped[SEVERAL_SUBJECTS] += 1
                 continue
-            task = subjects[row] if options.task is None else _named(fields, options.task, path, row)
+            subject = f"row {row + 1}: the subject"
+            task = subjects[row] if options.task is None else found.name_of(fields, options.task, subject)
             found.show(task, fields)
             if question.name not in given:
                 found.dropped[NO_ANSWER] += 1
@@ -97,9 +98,3 @@ def _cell(text: str, sheet: Sheet, row: int, column: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise InputError(f"{sheet.where}: row {row + 1}, column {column!r} is no JSON {kind.__name__}; export it again")
     return value
-
-
-def _named(fields: dict[str, Any], name: str, path: Path, row: int) -> Any:
-    if fields.get(name) in (None, ""):
-        raise InputError(f"{path}: row {row + 1}: the subject has no {name!r}; choose another --task-column")
-    return fields[name]
