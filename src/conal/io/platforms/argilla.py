@@ -138,14 +138,15 @@ def _listed(responses: Any) -> list[Response]:
 def _parallel(record: dict[str, Any], question: str, where: str) -> list[Response]:
     """Responses from lists of values, users and, if there is one, statuses."""
     values, users, statuses = (record.get(f"{question}.responses{part}") or [] for part in ("", ".users", ".status"))
-    parts = (values, users, statuses or [None] * len(values))
-    if not all(isinstance(part, list) for part in parts) or len(set(map(len, parts))) > 1:
-        found = ", ".join(
-            f"{len(part) if isinstance(part, list) else 'no list of'} {what}"
-            for part, what in zip(parts, ("responses", "users", "statuses"), strict=True)
+    if not all(isinstance(part, list) for part in (values, users, statuses)):
+        raise InputError(f"{where}: question {question!r}: responses, users and statuses are not all lists")
+    statuses = statuses or [None] * len(values)
+    if not len(values) == len(users) == len(statuses):
+        raise InputError(
+            f"{where}: question {question!r}: {len(values)} responses, {len(users)} users and {len(statuses)} statuses; "
+            "expected one each"
         )
-        raise InputError(f"{where}: question {question!r}: {found}; expected one each")
-    return [Response(_value(value), user, status) for value, user, status in zip(*parts, strict=True)]
+    return [Response(_value(value), *about) for value, *about in zip(values, users, statuses, strict=True)]
 
 
 def _value(value: Any) -> Any:
