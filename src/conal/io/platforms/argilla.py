@@ -143,8 +143,8 @@ def _parallel(record: dict[str, Any], question: str, where: str) -> list[Respons
     statuses = statuses or [None] * len(values)
     if not len(values) == len(users) == len(statuses):
         raise InputError(
-            f"{where}: question {question!r}: {len(values)} responses, {len(users)} users and {len(statuses)} statuses; "
-            "expected one each"
+            f"{where}: question {question!r}: {len(values)} responses, {len(users)} users and {len(statuses)} "
+            "statuses; expected one each"
         )
     return [Response(_value(value), *about) for value, *about in zip(values, users, statuses, strict=True)]
 
