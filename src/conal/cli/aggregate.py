@@ -54,28 +54,66 @@ SETTINGS = options.settable(ReadOptions, ReportOptions, ReleaseOptions)
 """What ``--set`` takes, beside the aggregator's own parameters."""
 
 
+# Options that no other command has.
+
+Out = Annotated[
+    Path,
+    typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
+]
+Annotators = Annotated[
+    Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None, options.set_option(SETTINGS, ", or a parameter of the method, such as seed=3 or n_iter=500")
+]
+Confusion = Annotated[
+    Path | None,
+    options.in_panel(
+        options.REPORT, "Output table of the annotators' confusion matrices, P(observed label given true label)."
+    ),
+]
+Plan = Annotated[
+    Path | None,
+    options.in_panel(options.REPORT, "With --budget: output table of the labels to ask for next, as by conal plan."),
+]
+Save = Annotated[
+    Path | None,
+    options.in_panel(
+        options.REPORT,
+        "Output folder of the labels and all that was learned, to which conal update adds further labels.",
+        metavar="DIR",
+    ),
+]
+Private = Annotated[
+    float | None,
+    options.option(
+        ReleaseOptions,
+        "private",
+        metavar="EPSILON",
+        panel=options.PRIVACY,
+        help="Write only a differentially private release into the folder --out: the common confusion, that of "
+        "groups, and class shares, counted beside --true-labels, with noise that hides each annotator's whole "
+        "contribution. The smaller, the more noise; 1 is usual.",
+    ),
+]
+
+
 def aggregate(
     *,
     labels: options.Labels,
-    out: Annotated[
-        Path,
-        typer.Option(help="Output table of labels: .csv, .tsv, .parquet or .jsonl. With --private, an output folder."),
-    ],
+    out: Out,
     method: Annotated[str, typer.Option(help=f"Aggregation method: {AGGREGATORS}.")] = DEFAULT,
     true_labels: TrueLabels = None,
-    annotators: Annotated[
-        Path | None, typer.Option(help="Output table of annotators: number of labels, quality, agreement.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Output folder of the report about these labels: report.html, which works offline, and its tables.",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None, options.set_option(SETTINGS, ", or a parameter of the method, such as seed=3 or n_iter=500")
-    ] = None,
+    annotators: Annotators = None,
+    report: Report = None,
+    settings: Settings = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -87,39 +125,11 @@ def aggregate(
     ordinal: options.Ordinal = False,
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
-    confusion: Annotated[
-        Path | None,
-        options.in_panel(
-            options.REPORT, "Output table of the annotators' confusion matrices, P(observed label given true label)."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        options.in_panel(
-            options.REPORT, "With --budget: output table of the labels to ask for next, as by conal plan."
-        ),
-    ] = None,
+    confusion: Confusion = None,
+    plan: Plan = None,
     budget: Annotated[float | None, options.in_panel(options.REPORT, BUDGET)] = None,
-    save: Annotated[
-        Path | None,
-        options.in_panel(
-            options.REPORT,
-            "Output folder of the labels and all that was learned, to which conal update adds further labels.",
-            metavar="DIR",
-        ),
-    ] = None,
-    private: Annotated[
-        float | None,
-        options.option(
-            ReleaseOptions,
-            "private",
-            metavar="EPSILON",
-            panel=options.PRIVACY,
-            help="Write only a differentially private release into the folder --out: the common confusion, that of "
-            "groups, and class shares, counted beside --true-labels, with noise that hides each annotator's whole "
-            "contribution. The smaller, the more noise; 1 is usual.",
-        ),
-    ] = None,
+    save: Save = None,
+    private: Private = None,
 ) -> None:
     """Infer one label per task from crowd labels alone, without features.
 
@@ -143,6 +153,7 @@ def aggregate(
     check_handicap(handicap, annotator_info)
     outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels, handicap)
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
+    first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
     aggregator = _make(method, options.remaining(given), verbose=not quiet)
     file = read_labels(labels, reading)
     crowd = file.annotations
@@ -150,12 +161,12 @@ def aggregate(
         from conal.aggregation.voting import VoteAggregator
 
         is_vote = isinstance(aggregator, VoteAggregator)  # which cannot read labels backwards
-        crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or process_rank() > 0)
+        crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or not first)
     known = read_sample(true_labels, reading, file, crowd)
     offer_truth(true_labels, len(file.true_labels), quiet=quiet)
     info = read_info(annotator_info, crowd, reading)
     _fit(aggregator, crowd, known, info)
-    if process_rank() > 0:  # only the first of several processes prints and writes
+    if not first:
         return
     figures, about_plan = outputs.write(aggregator, overwrite=overwrite)
     result = {

@@ -78,10 +78,8 @@ def main() -> None:
             sys.stdout.flush()
     except Terminated:
         _fail("terminated", 143)
-    except InputError as error:
-        _fail(f"error: {_one_line(error)}", 2)
     except ConalError as error:
-        _fail(f"error: {_one_line(error)}", 1)
+        _fail(f"error: {_one_line(error)}", 2 if isinstance(error, InputError) else 1)
     except UsageProblem as error:
         _fail(_usage_line(error), error.exit_code)
     except OSError as error:
@@ -92,17 +90,13 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", 130)
     except Exception as error:
-        cause = _root(error)  # Python wraps what is raised while a class is made, in an import say
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # Python wraps what is raised while a class is made, in an import say
+            cause = cause.__cause__
         if not isinstance(cause, KeyboardInterrupt):
             raise
         _fail("terminated", 143) if isinstance(cause, Terminated) else _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from conal.cli import options
-from conal.cli.inputs import check_results
+from conal.cli.inputs import check_ending, check_results
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 
@@ -24,38 +24,45 @@ ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".p
 """File name endings of tables."""
 
 
+# Options that no other command has.
+
+To = Annotated[
+    Literal["csv", "parquet", "crowd-kit", "label-studio", "argilla", "doccano"],
+    typer.Option(
+        help="Output format. csv, parquet and crowd-kit (a CSV) have the columns task, worker, label; "
+        "label-studio, argilla and doccano are files to import there."
+    ),
+]
+Inferred = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        help="Inferred labels (task, label, probability) to write as predictions; or a work list, suggestions.csv.",
+    ),
+]
+GoldOut = Annotated[Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")]
+NoAnnotations = Annotated[
+    bool, options.on_off("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
+]
+NewTasks = Annotated[
+    bool,
+    options.on_off(
+        "--new-tasks",
+        help="Write whole tasks, for a project without them, also if the labels are an export of that platform. "
+        "By default, --labels then writes predictions for the tasks of that project.",
+    ),
+]
+
+
 def convert(
     *,
     labels: options.Labels,
-    to: Annotated[
-        Literal["csv", "parquet", "crowd-kit", "label-studio", "argilla", "doccano"],
-        typer.Option(
-            help="Output format. csv, parquet and crowd-kit (a CSV) have the columns task, worker, label; "
-            "label-studio, argilla and doccano are files to import there."
-        ),
-    ],
+    to: To,
     out: Annotated[Path, typer.Option(help="Output file.")],
-    inferred: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels",
-            help="Inferred labels (task, label, probability) to write as predictions; or a work list, suggestions.csv.",
-        ),
-    ] = None,
-    gold_out: Annotated[
-        Path | None, typer.Option(help="Output table of the true labels in the file (task, label).")
-    ] = None,
-    no_annotations: Annotated[
-        bool, options.on_off("--no-annotations", help="Label Studio: write tasks and predictions, but no annotations.")
-    ] = False,
-    new_tasks: Annotated[
-        bool,
-        options.on_off(
-            "--new-tasks",
-            help="Write whole tasks, for a project without them, also if the labels are an export of that platform. "
-            "By default, --labels then writes predictions for the tasks of that project.",
-        ),
-    ] = False,
+    inferred: Inferred = None,
+    gold_out: GoldOut = None,
+    no_annotations: NoAnnotations = False,
+    new_tasks: NewTasks = False,
     settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
@@ -105,11 +112,9 @@ def convert(
 
 
 def _check(to: str, out: Path, *, with_tasks: bool) -> None:
-    from conal.io import platform_files as prelabels
+    from conal.io import platform_files
 
-    endings = ENDINGS[to] if to in ENDINGS else (prelabels.ENDINGS[to],)
-    if out.suffix.lower() not in endings:
-        raise InputError(f"{out}: --to {to} writes {' or '.join(endings)}; choose a name with this ending")
+    check_ending(out, to, *(ENDINGS[to] if to in ENDINGS else [platform_files.ENDINGS[to]]))
     if to in ENDINGS and with_tasks:
         raise InputError(
             "--labels, --no-annotations and --new-tasks need --to label-studio, --to argilla or --to doccano"

@@ -97,6 +97,33 @@ SETTINGS = options.settable(ReadOptions, InstanceOptions, ShowOptions, PrivacyOp
 """What ``--set`` takes, beside the method's own parameters."""
 
 
+# Options that no other command has.
+
+Epochs = Annotated[
+    str | None, options.option(ClassifierParameters, "epochs", metavar="<int|auto>", show_default="auto")
+]
+Valid = Annotated[
+    Path | None,
+    options.in_panel(options.DATA, "Features of validation tasks, or texts if there are no --features."),
+]
+ValidLabels = Annotated[Path | None, options.in_panel(options.DATA, "True labels of --valid, used to pick the epoch.")]
+Seed = Annotated[int | None, options.option(ClassifierParameters, "seed", panel=options.TRAINING, show_default="0")]
+Resume = Annotated[bool, options.on_off("--resume", panel=options.TRAINING, help="Continue an interrupted fit.")]
+KeepData = Annotated[
+    bool,
+    options.on_off(
+        "--keep-data",
+        panel=options.TRAINING,
+        help="Keep labels and features in the model folder, so that conal update can add further labels. Do not "
+        "share such a folder with people who must not see them.",
+    ),
+]
+Anonymise = Annotated[
+    bool,
+    options.on_off("--anonymise", panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help),
+]
+
+
 def fit(
     *,
     labels: options.Labels,
@@ -105,9 +132,7 @@ def fit(
     text: options.Text = None,
     method: Annotated[str, typer.Option(help=f"Method: {METHODS}.")] = options.DEFAULT_METHOD,
     true_labels: TrueLabels = None,
-    epochs: Annotated[
-        str | None, options.option(ClassifierParameters, "epochs", metavar="<int|auto>", show_default="auto")
-    ] = None,
+    epochs: Epochs = None,
     settings: Annotated[list[str] | None, options.set_option(SETTINGS, ", or a parameter of the method")] = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
@@ -116,38 +141,18 @@ def fit(
     worker_column: options.WorkerColumn = None,
     label_column: options.LabelColumn = None,
     question: options.Question = None,
-    valid: Annotated[
-        Path | None,
-        options.in_panel(options.DATA, "Features of validation tasks, or texts if there are no --features."),
-    ] = None,
-    valid_labels: Annotated[
-        Path | None, options.in_panel(options.DATA, "True labels of --valid, used to pick the epoch.")
-    ] = None,
+    valid: Valid = None,
+    valid_labels: ValidLabels = None,
     classes: options.Classes = None,
     ordinal: options.Ordinal = False,
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
-    seed: Annotated[
-        int | None, options.option(ClassifierParameters, "seed", panel=options.TRAINING, show_default="0")
-    ] = None,
-    resume: Annotated[
-        bool, options.on_off("--resume", panel=options.TRAINING, help="Continue an interrupted fit.")
-    ] = False,
-    keep_data: Annotated[
-        bool,
-        options.on_off(
-            "--keep-data",
-            panel=options.TRAINING,
-            help="Keep labels and features in the model folder, so that conal update can add further labels. Do not "
-            "share such a folder with people who must not see them.",
-        ),
-    ] = False,
+    seed: Seed = None,
+    resume: Resume = False,
+    keep_data: KeepData = False,
     images: Annotated[str | None, options.option(ShowOptions, "images", panel=options.REPORT)] = None,
     no_report: options.NoReport = False,
-    anonymise: Annotated[
-        bool,
-        options.on_off("--anonymise", panel=options.PRIVACY, help=parameters_of(PrivacyOptions)["anonymise"].help),
-    ] = False,
+    anonymise: Anonymise = False,
 ) -> None:
     """Train a classifier from crowd labels and features or texts, and write a model folder.
 
@@ -387,6 +392,7 @@ def summary_of(
 ) -> str:
     """The outcome for people."""
     from conal.io.model_folder import DATA
+    from conal.report.notebook import ReportPage
     from conal.report.wording import count
 
     metrics = estimator.metrics_
@@ -405,12 +411,5 @@ def summary_of(
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
         f"model folder: {out}"
         + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
-        + ("" if page is None else f"\nreport: {page}\n{_lead(estimator)}")
+        + ("" if page is None else f"\nreport: {page}\n{ReportPage(estimator.results_.report).lead}")
     )
-
-
-def _lead(estimator: CrowdClassifier) -> str:
-    """The first lines of the report."""
-    from conal.report.notebook import ReportPage
-
-    return ReportPage(estimator.results_.report).lead

@@ -458,6 +458,12 @@ def check_results(
         taken.add(place)
 
 
+def check_ending(out: Path, to: str, *endings: str) -> None:
+    """Reject a name that does not end as files of a format do."""
+    if out.suffix.lower() not in endings:
+        raise InputError(f"{out}: --to {to} writes {' or '.join(endings)}; choose a name with this ending")
+
+
 def _wanted(places: Places) -> list[Path]:
     return [path for path in places if path is not None]
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from conal.estimator import CrowdClassifier
     from conal.planning.crowd_plan import CrowdPlan
     from conal.planning.gains import LabelingProblem
-    from conal.report.evidence import Report
 
 
 GOAL = 0.95
@@ -193,21 +192,16 @@ def _with_items(
 ) -> pa.Table:
     """With texts and addresses of the tasks; a file of texts that has none of them is refused."""
     from conal.planning.expert_plan import with_exhibits
+    from conal.report.exhibits import task_rows
 
-    found = with_exhibits(table, chain(_shown(fitted.results_.report), texts))
+    report = fitted.results_.report  # folders of early versions have none
+    found = with_exhibits(table, chain(task_rows(report) if report else (), texts))
     if texts and "text" not in found.column_names:
         raise InputError(
             f"{where}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of "
             f"the model {examples(fitted.task_ids_)}"
         )
     return found
-
-
-def _shown(report: Report) -> Iterator[Any]:
-    """The rows about tasks in a report; folders of early versions have none."""
-    from conal.report.exhibits import task_rows
-
-    return task_rows(report) if report else iter(())
 
 
 def _texts(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ import typer
 
 from conal.cli import options
 from conal.cli.fit import InstanceOptions
-from conal.cli.inputs import check_results, read_instances, texts_by_task
+from conal.cli.inputs import check_ending, check_results, read_instances, texts_by_task
 from conal.cli.options import class_name
 from conal.errors import InputError
 from conal.parameters import Doc, parameters
@@ -33,35 +33,42 @@ class PredictOptions(InstanceOptions):
 SETTINGS = options.settable(ReadOptions, PredictOptions, also=("worker", "label", "classes", "ordinal"))
 
 
+# Options that no other command has.
+
+Tasks = Annotated[
+    Path,
+    typer.Argument(
+        help="Features: .npy, .npz, .parquet or .csv; for a text model, texts: .csv, .tsv, .parquet or .jsonl, or "
+        "an export of an annotation platform that contains them."
+    ),
+]
+To = Annotated[
+    Literal["label-studio", "argilla", "doccano"] | None,
+    typer.Option(
+        help="Write predictions for this annotation platform: of Label Studio (.json) and Argilla (.json), for the "
+        "project's own tasks if they were exported from there; of doccano (.jsonl), new documents."
+    ),
+]
+Features = Annotated[
+    Path | None,
+    typer.Option(help="Features of the tasks, by id; the tasks are then a file of labels or an export."),
+]
+Unlabelled = Annotated[
+    bool, options.on_off("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
+]
+NewTasks = Annotated[bool, options.on_off("--new-tasks", help="With --to: write whole tasks, for another project.")]
+
+
 def predict(
     *,
     model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
-    tasks: Annotated[
-        Path,
-        typer.Argument(
-            help="Features: .npy, .npz, .parquet or .csv; for a text model, texts: .csv, .tsv, .parquet or .jsonl, or "
-            "an export of an annotation platform that contains them."
-        ),
-    ],
+    tasks: Tasks,
     out: Annotated[Path, typer.Option(help="Output table: .csv, .tsv, .parquet or .jsonl; or the file for --to.")],
-    to: Annotated[
-        Literal["label-studio", "argilla", "doccano"] | None,
-        typer.Option(
-            help="Write predictions for this annotation platform: of Label Studio (.json) and Argilla (.json), for the "
-            "project's own tasks if they were exported from there; of doccano (.jsonl), new documents."
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(help="Features of the tasks, by id; the tasks are then a file of labels or an export."),
-    ] = None,
+    to: To = None,
+    features: Features = None,
     text: Annotated[Path | None, typer.Option(help="Texts of the tasks, by id, likewise.")] = None,
-    unlabelled: Annotated[
-        bool, options.on_off("--unlabelled", help="Predict only the tasks of an export that nobody has labelled.")
-    ] = False,
-    new_tasks: Annotated[
-        bool, options.on_off("--new-tasks", help="With --to: write whole tasks, for another project.")
-    ] = False,
+    unlabelled: Unlabelled = False,
+    new_tasks: NewTasks = False,
     task_column: options.TaskColumn = None,
     question: options.Question = None,
     settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
@@ -114,8 +121,8 @@ def _check(to: str | None, out: Path, *, new_tasks: bool) -> None:
 
     if to is None and new_tasks:
         raise InputError("--new-tasks needs --to label-studio, --to argilla or --to doccano")
-    if to is not None and out.suffix.lower() != ENDINGS[to]:
-        raise InputError(f"{out}: --to {to} writes {ENDINGS[to]}; choose a name with this ending")
+    if to is not None:
+        check_ending(out, to, ENDINGS[to])
 
 
 def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:

@@ -409,16 +409,14 @@ def simulate_crowd(
         rows = np.where(turned[:, None], harmful.matrices[annotators, codes[tasks]], rows)
         labels = harmful.copy_labels(draw_from_rows(rows, uniform[1]), (tasks, annotators))
         pi_r = np.where(np.isin(harmful.kind, CARELESS_KINDS)[:, None, None], harmful.matrices, pi_r)
-    annotations = Annotations(
-        tasks,
-        annotators,
-        labels,
-        task_ids=np.arange(len(codes)),
-        annotator_ids=np.arange(settings.n_annotators),
-        classes=as_names(classes),
-        by_position=True,
-    )
+    annotations = _numbered((tasks, annotators, labels), len(codes), R, as_names(classes))
     return annotations, CrowdTruth(codes, s, omega, pi_g, pi_r, gate, settings, groups, pi_f, harmful)
+
+
+def _numbered(codes: tuple[IntArray, IntArray, IntArray], n_tasks: int, n_annotators: int, names: Names) -> Annotations:
+    """Annotations of tasks and annotators that are called by their numbers."""
+    tasks, annotators = np.arange(n_tasks), np.arange(n_annotators)
+    return Annotations(*codes, task_ids=tasks, annotator_ids=annotators, classes=names, by_position=True)
 
 
 def draw_counts(n_instances: int, settings: CrowdSettings, rng: np.random.Generator) -> IntArray:
@@ -524,16 +522,7 @@ def ordinal_crowd(settings: OrdinalSettings) -> tuple[Annotations, OrdinalTruth]
     spread = settings.spread * np.exp(rng.normal(0.0, settings.variation, R))
     confusion = _graded_confusion(bias, slope, spread, settings)
     labels = draw_from_rows(confusion[annotators, z[tasks]], stream(seed, "labels").random(len(tasks)))
-    annotations = Annotations(
-        tasks,
-        annotators,
-        labels,
-        task_ids=np.arange(N),
-        annotator_ids=np.arange(R),
-        classes=np.arange(1, C + 1),
-        by_position=True,
-        ordinal=True,
-    )
+    annotations = _numbered((tasks, annotators, labels), N, R, np.arange(1, C + 1)).replace(ordinal=True)
     return annotations, OrdinalTruth(z, bias, slope, spread, confusion, settings)
 
 
