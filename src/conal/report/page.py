@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from conal._files import atomic_file
 from conal.io.model_folder import REPORT, page_place, read_document
+from conal.metrics.rates import MIN_OF_ANNOTATOR
 from conal.report.charts import figures, matrix_rows, shown_names
 from conal.report.evidence import MIN_TRUE_LABELS, Plain, Report, safe_link
 from conal.report.exhibits import Exhibits, exhibited
@@ -36,7 +37,6 @@ from conal.report.sections.annotators import (
     worse_annotators,
 )
 from conal.report.sections.plan import ON_PAGE
-from conal.report.sections.rates import measured_lead
 from conal.report.sections.shared_mistakes import per_task
 from conal.report.wording import NONE, called, count, interval, listed, percent, points, short
 
@@ -49,30 +49,10 @@ def headlines(report: Report) -> list[Markup]:
     return [sentence for finding in present for sentence in finding.headlines(report[finding.name], report)]
 
 
-MEASURE = {
-    "model": "<code>conal plan MODEL</code> <code>--experts 50</code> <code>--out plan.csv</code> chooses them for "
-    "<code>conal fit</code> <code>--true-labels</code>",
-    "aggregation": "label fifty random ones and pass <code>conal aggregate</code> <code>--true-labels FILE</code>",
-}
-
-
 def lead(report: Report) -> Markup:
     """The first lines of the page: how many labels are right, and whether that was measured or is believed."""
-    if "gold_rates" in report:
-        return measured_lead(report["gold_rates"])
-    crowd = report["crowd"]
-    if crowd["expected_label_accuracy"] is None:
-        return Markup("")
-    return Markup(
-        "<b>The model believes</b> that {} of the inferred labels, {} of the majority votes and {} of the annotators' "
-        "labels are right; nothing was measured. Such beliefs are too high where annotators err alike, as language "
-        "models do. True labels of fifty tasks measure it: {}."
-    ).format(
-        percent(crowd["expected_inferred_accuracy"]),
-        percent(crowd["expected_majority_accuracy"]),
-        percent(crowd["expected_label_accuracy"]),
-        Markup(MEASURE["model" if "model" in report else "aggregation"]),  # noqa: S704 - a constant
-    )
+    lines = template("lead.html").render(report=report).splitlines()
+    return Markup(" ".join(filter(None, map(str.strip, lines))))  # noqa: S704 - the template escapes
 
 
 # Data for the page's scripts.
@@ -218,6 +198,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "called": called,
         "interval": interval,
+        "min_of_annotator": MIN_OF_ANNOTATOR,
         "min_true_labels": MIN_TRUE_LABELS,
         "per_task": per_task,
         "points": points,

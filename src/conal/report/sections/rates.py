@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from markupsafe import Markup
 
 from conal.metrics.rates import MIN_OF_ANNOTATOR, GoldRates
 from conal.report.evidence import MIN_GOLD, Evidence, Plain
 from conal.report.findings import Finding, Findings, register
-from conal.report.wording import called, count, interval, percent, points, short
 
 MAX_ANNOTATORS = 50
 
@@ -82,76 +80,15 @@ class GoldRatesFinding(Finding):
         return section
 
 
-def measured_lead(section: Plain) -> Markup:
-    """What was measured, and whether one annotator, or the vote, is as good as the inferred labels."""
-    cleaned, majority = section["cleaned"], section.get("majority")
-    shares = [("inferred labels", cleaned), ("majority votes", majority), ("annotators' labels", section["crowd"])]
-    measured = [
-        Markup("<b>{}</b> of the {} ({})").format(percent(rate["value"]), name, interval(rate["low"], rate["high"]))
-        for name, rate in shares
-        if rate is not None
-    ]
-    lead = Markup("<b>Measured by {:,} true labels:</b> {} and {} are right").format(
-        section["n_gold"], Markup(", ").join(measured[:-1]), measured[-1]
-    )
-    claimed = percent(section["claimed"])
-    if cleaned is None:
-        return lead + Markup(
-            ". The inferred labels were not measured, because none were inferred without these true labels; the model "
-            "believes that {} of them are right."
-        ).format(claimed)
-    return lead + Markup("; the model believed {} of the inferred labels. ").format(claimed) + _rivals(section)
-
-
-def _rivals(section: Plain) -> Markup:
-    """The best of the others beside the inferred labels; earlier reports do not compare them."""
-    if "comparison" not in section or "above_majority" not in section:
-        return Markup("")
-    found, others = section["comparison"], [each for each in section["annotators"] if "above" in each]
-    if not found["as_good"]:
-        vote, people = section["above_majority"], count(found["compared"] - 1, "annotator", "annotators")
-        return Markup(
-            "They are above the majority vote (difference {} points){}, reliably so above {:,} of these {:,}."
-        ).format(
-            points(vote["low"], vote["high"]),
-            f" and {people} with {MIN_OF_ANNOTATOR} true labels or more" if others else "",
-            found["worse"],
-            found["compared"],
-        )
-    above = [("The majority vote", section["above_majority"], section["n_gold"])]
-    above += [(f"{short(called(each))} alone", each["above"], each["n_gold"]) for each in others]
-    name, best, n_gold = min(above, key=lambda each: each[1]["value"])
-    more = found["as_good"] - 1
-    return Markup(
-        "<b>{}</b>{} is {}: right on {}, the inferred labels on {} of the same tasks (by {:,} true labels; difference "
-        "{} points, with allowance for picking the best of {:,})."
-    ).format(
-        name,
-        f" (and {more:,} more)" if more else "",
-        "better than the inferred labels" if best["high"] < 0 else "as good as the inferred labels or better",
-        percent(best["share"] - best["value"]),
-        percent(best["share"]),
-        n_gold,
-        points(-best["high"], -best["low"]),
-        found["compared"],
-    )
-
-
 def _annotators(evidence: Evidence, found: GoldRates) -> list[Plain]:
     """Annotators with enough labels on judged tasks, the best beside the inferred labels of the same tasks first."""
     if evidence.privacy.hides_names:  # a few labels and their tasks would tell who somebody is
         return []
-    rates = found.annotators
-    listed = [int(r) for r in np.flatnonzero(evidence.visible_annotators) if rates[r].n_gold >= MIN_OF_ANNOTATOR]
-    rows: list[Plain] = []
-    rank = (
-        [-each.value for each in rates]
-        if evidence.unseen_posterior is None
-        else [each.value for each in found.above_annotators]
-    )
-    for r in sorted(listed, key=lambda r: (rank[r], r))[:MAX_ANNOTATORS]:
-        row: Plain = {"worker": evidence.annotator_names[r], **rates[r]._asdict()}
-        if evidence.unseen_posterior is not None:
-            row["above"] = found.above_annotators[r]._asdict()
-        rows.append(row)
+    rates, above = found.annotators, None if evidence.unseen_posterior is None else found.above_annotators
+    listed = [r for r in np.flatnonzero(evidence.visible_annotators).tolist() if rates[r].n_gold >= MIN_OF_ANNOTATOR]
+    listed.sort(key=lambda r: -rates[r].value if above is None else above[r].value)
+    rows: list[Plain] = [{"worker": evidence.annotator_names[r], **rates[r]._asdict()} for r in listed[:MAX_ANNOTATORS]]
+    if above is not None:
+        for row, r in zip(rows, listed, strict=False):
+            row["above"] = above[r]._asdict()
     return rows
