@@ -104,12 +104,12 @@ P, PI = np.full((2, 2), 0.5), np.full((2, 2, 2), 0.5)
 @pytest.mark.parametrize(
     ("probas", "confusion", "crowd", "message"),
     [
-        (P[:1], PI, CROWD, r"probas: shape \(1, 2\) for 2 tasks and 2 classes; pass a row per task"),
+        (P[:1], PI, CROWD, r"probas has shape \(1, 2\), expected \(2, 2\); pass a row per task"),
         (
             np.full((2, 3), 1 / 3),
             PI,
             CROWD,
-            r"probas: shape \(2, 3\).*if nobody chose some class, create Annotations with classes=",
+            r"probas has shape \(2, 3\).*if nobody chose some class, create Annotations with classes=",
         ),
         (P, np.full((3, 3), 1 / 3), CROWD, "confusion: 3 classes, but annotations and probas have 2"),
         (P, PI[:1], CROWD, "confusion: 1 matrices for 2 annotators; pass one per annotator.*or a single"),

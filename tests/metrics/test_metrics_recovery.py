@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conal.errors import InputError
-from conal.metrics import annotator_recovery_errors, confusion_recovery_error
+from conal.metrics import confusion_recovery_error
 
 IDENTITY, SPAMMER, LIAR = np.eye(2), np.full((2, 2), 0.5), 1 - np.eye(2)
 
@@ -22,7 +22,6 @@ def test_it_agrees_with_a_loop(seed: int, R: int, C: int) -> None:
     a, b = (rng.dirichlet(np.ones(C), size=(R, C)) for _ in range(2))
     weights = rng.integers(0, 5, size=R) + np.eye(R)[0]
     errors = [sum(abs(a[r, c, y] - b[r, c, y]) for c in range(C) for y in range(C)) / C**2 for r in range(R)]
-    np.testing.assert_allclose(annotator_recovery_errors(a, b), errors, rtol=0, atol=1e-14)
     assert confusion_recovery_error(a, b) == pytest.approx(sum(errors) / R, abs=1e-14)
     weighted = sum(w * e for w, e in zip(weights, errors, strict=True)) / sum(weights)
     assert confusion_recovery_error(a, b, weights=weights) == pytest.approx(weighted, abs=1e-14)
@@ -32,7 +31,6 @@ def test_it_agrees_with_a_loop(seed: int, R: int, C: int) -> None:
 
 def test_by_hand() -> None:
     true, estimated = np.stack([IDENTITY, IDENTITY, SPAMMER]), np.stack([IDENTITY, LIAR, LIAR])
-    assert annotator_recovery_errors(true, estimated).tolist() == [0.0, 1.0, 0.5]
     assert confusion_recovery_error(true, estimated) == 0.5
     assert confusion_recovery_error(true, estimated, weights=[3, 0, 1]) == 0.125
     assert confusion_recovery_error(true, estimated, weights=np.array([0, 7, 0])) == 1.0
@@ -63,8 +61,3 @@ CROWD = np.stack([IDENTITY, SPAMMER])
 def test_unusable_input(true: Any, estimated: Any, weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         confusion_recovery_error(true, estimated, weights)
-
-
-def test_one_matrix_has_no_annotators() -> None:
-    with pytest.raises(InputError, match="use confusion_recovery_error"):
-        annotator_recovery_errors(IDENTITY, IDENTITY)

@@ -18,7 +18,7 @@ from conal.report.intervals import intervals_of
 from conal.report.sections import annotators, common_confusion, tasks
 from conal.report.sections import plan as suggestions
 from conal.report.sections.annotators import annotators_table, mistakes_above
-from conal.report.sections.common_confusion import confusion_findings, shown_classes
+from conal.report.sections.common_confusion import shown_classes
 from conal.report.sections.plan import LEAST_SUGGESTED_GAIN
 
 FloatArray = npt.NDArray[np.float64]
@@ -138,7 +138,7 @@ def test_suggestions_are_the_best_that_nobody_gave_yet(seed: int) -> None:
 def test_lists_of_tasks() -> None:
     found = random_evidence(1)
     crowd = found.annotations
-    lists: Any = tasks.task_findings(found)
+    lists: Any = Findings(found).section("tasks")
     votes = crowd.votes()
     wrong = [i for i in range(40) if votes[i].max() and votes[i, found.posterior[i].argmax()] < votes[i].max()]
     assert sorted(row["task"] for row in lists["likely_wrong"]["rows"]) == wrong
@@ -172,7 +172,8 @@ def test_votes_that_true_labels_overrule_are_known_to_be_wrong() -> None:
     q = np.array([[0.0, 1.0], [0.3, 0.7], [0.9, 0.1]])
     crowd = Annotations.from_matrix([[0, 0, 0]] * 3, classes=range(2))
     pi = np.stack([np.eye(2)] * 3)
-    found = tasks.task_findings(Evidence(crowd, q, None, np.eye(2), pi, known=np.array([1, -1, -1])))["likely_wrong"]
+    evidence = Evidence(crowd, q, None, np.eye(2), pi, known=np.array([1, -1, -1]))
+    found = Findings(evidence).section("tasks")["likely_wrong"]
     assert found["total"] == 1
     assert [row["task"] for row in found["rows"]] == [1]
 
@@ -183,24 +184,24 @@ def test_lists_are_sorted_by_what_rounding_hides() -> None:
     q = np.column_stack([small, 1 - small])
     crowd = Annotations.from_matrix(np.zeros((4, 3), dtype=int), classes=range(2))
     pi = np.stack([np.eye(2)] * 3)
-    wrong = tasks.task_findings(Evidence(crowd, q, q, np.eye(2), pi))["likely_wrong"]["rows"]
+    wrong = Findings(Evidence(crowd, q, q, np.eye(2), pi)).section("tasks")["likely_wrong"]["rows"]
     assert [row["task"] for row in wrong] == [1, 3, 0, 2]
-    apart = tasks.task_findings(Evidence(crowd, q[:, ::-1], q, np.eye(2), pi))["disagreements"]["rows"]
+    apart = Findings(Evidence(crowd, q[:, ::-1], q, np.eye(2), pi)).section("tasks")["disagreements"]["rows"]
     assert [row["task"] for row in apart] == [1, 3, 0, 2]
 
 
 def test_lists_show_the_worst_and_count_all(monkeypatch: pytest.MonkeyPatch) -> None:
     found = random_evidence(1)
-    everything = tasks.task_findings(found)["ambiguous"]
+    everything = Findings(found).section("tasks")["ambiguous"]
     monkeypatch.setattr(tasks, "MAX_SHOWN", 3)
-    some = tasks.task_findings(found)["ambiguous"]
+    some = Findings(found).section("tasks")["ambiguous"]
     assert some == {"total": everything["total"], "rows": everything["rows"][:3]}
 
 
 def test_pairs_have_their_shares_counts_and_annotators() -> None:
     found = random_evidence(2)
     drawn, crowd = intervals_of(found, 0), found.annotations
-    for pair in confusion_findings(found, drawn)["pairs"]:
+    for pair in Findings(found).section("common_confusion")["pairs"]:
         c, label = int(pair["true"][1:]), int(pair["observed"][1:])
         assert c != label
         assert pair["share"] == drawn.confusion.value[c, label]
@@ -249,7 +250,7 @@ def test_of_many_classes_those_with_the_most_mistakes_are_shown(monkeypatch: pyt
     q = np.eye(3)[truth]
     found = Evidence(Annotations.from_matrix(labels), q, q, np.eye(3), np.eye(3)[None])
     assert shown_classes(found).tolist() == [0, 2]
-    assert confusion_findings(found, intervals_of(found, 0))["matrix"] == [[1.0, 0.0], [0.0, 1.0]]
+    assert Findings(found).section("common_confusion")["matrix"] == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("r", [0, 1])

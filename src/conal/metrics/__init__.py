@@ -11,7 +11,6 @@ from conal.metrics.agreement import (
 )
 from conal.metrics.classification import (
     annotation_nll,
-    annotator_recovery_errors,
     brier_score,
     calibration_error,
     confusion_recovery_error,
@@ -30,7 +29,6 @@ __all__ = [
     "Rate",
     "Replacement",
     "annotation_nll",
-    "annotator_recovery_errors",
     "brier_score",
     "calibration_error",
     "co_direction",

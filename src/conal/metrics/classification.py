@@ -84,13 +84,13 @@ def probabilities(values: object, name: str) -> FloatArray:
     return array
 
 
-def task_posterior(posterior: npt.ArrayLike, crowd: Annotations) -> FloatArray:
+def task_posterior(posterior: npt.ArrayLike, crowd: Annotations, name: str = "posterior") -> FloatArray:
     """(N, C) probability of every class for every task of a crowd; rows of zeros leave tasks out."""
     array = np.asarray(posterior, dtype=np.float64)
     if array.shape != (crowd.n_tasks, crowd.n_classes):
         raise InputError(
-            f"posterior has shape {array.shape}, expected {(crowd.n_tasks, crowd.n_classes)}; pass a row per task and "
-            "a column per class"
+            f"{name} has shape {array.shape}, expected {(crowd.n_tasks, crowd.n_classes)}; pass a row per task and "
+            "a column per class; if nobody chose some class, create Annotations with classes="
         )
     return array
 
@@ -185,11 +185,7 @@ def annotation_nll(probas: object, confusion: object, annotations: Any) -> float
 def _check_shapes(p: FloatArray, pi: FloatArray, crowd: Annotations) -> None:
     if not crowd.n_annotations:
         raise InputError("annotations: contain no labels; pass at least one")
-    if p.shape != (crowd.n_tasks, crowd.n_classes):
-        raise InputError(
-            f"probas: shape {p.shape} for {crowd.n_tasks:,} tasks and {crowd.n_classes} classes; pass a row per task "
-            "and a column per class; if nobody chose some class, create Annotations with classes="
-        )
+    task_posterior(p, crowd, "probas")
     if pi.shape[-1] != crowd.n_classes:
         raise InputError(f"confusion: {pi.shape[-1]} classes, but annotations and probas have {crowd.n_classes}")
     if pi.ndim == 3 and len(pi) != crowd.n_annotators:
@@ -250,7 +246,9 @@ def calibration_error(
     one_of("uniform", "quantile").check("strategy", strategy)
     p, codes = _labelled_probabilities(y_true, probas, classes)
     confidence, right = p.max(1), p.argmax(1) == codes
-    bins = np.searchsorted(_inner_edges(confidence, n_bins, strategy), confidence, side="left")
+    levels = np.arange(1, n_bins) / n_bins
+    edges = levels if strategy == "uniform" else np.quantile(confidence, levels)
+    bins = np.searchsorted(edges, confidence, side="left")
     size = np.bincount(bins, minlength=n_bins)
     gap = np.abs(np.bincount(bins, weights=right - confidence, minlength=n_bins))
     return float(gap.sum() / len(codes) if norm == "l1" else (gap / np.maximum(size, 1)).max())
@@ -292,11 +290,6 @@ def _labelled_probabilities(y_true: object, probas: object, classes: Classes | N
     return p, codes
 
 
-def _inner_edges(confidence: FloatArray, n_bins: int, strategy: str) -> FloatArray:
-    levels = np.arange(1, n_bins) / n_bins
-    return levels if strategy == "uniform" else np.quantile(confidence, levels)
-
-
 # Estimated confusion matrices against known ones, known from a simulation or from true labels.
 
 
@@ -319,41 +312,14 @@ def confusion_recovery_error(true: object, estimated: object, weights: object = 
     >>> confusion_recovery_error([[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]])
     0.25
     """
-    errors = _mean_entry_errors(true, estimated)
-    return float(np.average(errors, weights=None if weights is None else _check_weights(weights, errors.shape)))
-
-
-def annotator_recovery_errors(true: object, estimated: object) -> FloatArray:
-    r"""(R,) mean absolute error over entries of each annotator's matrix; see :func:`confusion_recovery_error`.
-
-    .. math::
-        \frac{1}{C^2} \sum_{c, l} | \hat\pi^r_{cl} - \pi^r_{cl} |
-
-    Parameters
-    ----------
-    true, estimated : (R, C, C)
-
-    Examples
-    --------
-    >>> identity, spammer = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
-    >>> annotator_recovery_errors([identity, spammer], [identity, identity]).tolist()
-    [0.0, 0.5]
-    """
-    errors = _mean_entry_errors(true, estimated)
-    if errors.ndim != 1:
-        raise InputError("true: one (C, C) matrix, not one per annotator; use confusion_recovery_error")
-    return errors
-
-
-def _mean_entry_errors(true: object, estimated: object) -> FloatArray:
-    """One number per matrix: (R,), or () for a single one."""
     a, b = confusion_matrices(true, "true"), confusion_matrices(estimated, "estimated")
     if a.shape != b.shape:
         raise InputError(
             f"true has shape {a.shape} and estimated {b.shape}; pass the same annotators and classes, "
             "and repeat a common matrix with np.broadcast_to"
         )
-    return np.asarray(np.abs(a - b).mean((-2, -1)))
+    errors = np.abs(a - b).mean((-2, -1))
+    return float(np.average(errors, weights=None if weights is None else _check_weights(weights, errors.shape)))
 
 
 def _check_weights(weights: object, shape: tuple[int, ...]) -> FloatArray:

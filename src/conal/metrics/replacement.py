@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, IntArray
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.data.scales import class_values
@@ -112,10 +111,15 @@ def replacement_test(
     machines = _positions(crowd, models, "models")
     humans = _humans(crowd, people, machines)
     table = _values(crowd, scale)
-    compared = [j for j in humans if len(_shared(table, humans, j)) >= min_items]
+    compared = {}
+    for j in humans:
+        others = table[:, [k for k in humans if k != j]]
+        items = np.flatnonzero(~np.isnan(table[:, j]) & ~np.isnan(others).all(1))
+        if len(items) >= min_items:
+            compared[j] = items, others[items]
     if not compared:
         raise InputError(f"no person labelled {min_items} items that other people labelled too; lower min_items")
-    return [_verdict(crowd, table, humans, compared, m, epsilon, level, scale) for m in machines]
+    return [_verdict(crowd, table, compared, m, epsilon, level, scale) for m in machines]
 
 
 def _positions(crowd: Annotations, names: Sequence[Any] | Names, what: str) -> list[int]:
@@ -153,32 +157,23 @@ def _values(crowd: Annotations, scale: bool) -> FloatArray:
     return table
 
 
-def _shared(table: FloatArray, humans: list[int], j: int) -> npt.NDArray[np.int64]:
-    """Items of person j that another person labelled too."""
-    others = [k for k in humans if k != j]
-    return np.flatnonzero(~np.isnan(table[:, j]) & (~np.isnan(table[:, others])).any(1))
-
-
 def _verdict(
     crowd: Annotations,
     table: FloatArray,
-    humans: list[int],
-    compared: list[int],
+    compared: Mapping[int, tuple[IntArray, FloatArray]],
     m: int,
     epsilon: float,
     level: float,
     scale: bool,
 ) -> Replacement:
+    """About model m; ``compared`` has the items of each person that others labelled too, and the others' labels."""
     p_values, advantages, people = [], [], []
-    for j in compared:
-        items = _shared(table, humans, j)
-        items = items[~np.isnan(table[items, m])]
-        if len(items) < 2:
+    for j, (items, others) in compared.items():
+        both = ~np.isnan(table[items, m])
+        if both.sum() < 2:
             continue
-        others = table[np.ix_(items, [k for k in humans if k != j])]
-        model, person = (_agreement(table[items, k], others, scale) for k in (m, j))
-        difference = (person >= model).astype(float) - (model >= person)
-        p_values.append(_p_value(difference, epsilon))
+        model, person = (_agreement(table[items[both], k], others[both], scale) for k in (m, j))
+        p_values.append(_p_value((person >= model).astype(float) - (model >= person), epsilon))
         advantages.append(float((model >= person).mean()))
         people.append(j)
     name = crowd.annotator_ids[[m]].tolist()[0]

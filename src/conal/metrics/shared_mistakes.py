@@ -227,19 +227,17 @@ class _Mistakes:
     def ratios_without(self, classes: IntArray, who: IntArray) -> FloatArray:
         """(n, 2) the same with each of these annotators left out; a pair of two is in the sums of both."""
         times = np.array([1, 2])[:, None]
-        return self._ratios(classes, np.array([times * table[:, classes].sum(1)[:, who] for table in self._tables]))
+        return self._ratios(
+            classes, np.array([times * table[:, classes].sum(1)[:, who] for table in (self.same, self.pairs)])
+        )
 
     def _ratios(self, classes: IntArray, left_out: FloatArray) -> FloatArray:
         """(n, 2) from the sums over all annotators, less ``left_out[same or pairs, within or between, n]``."""
-        totals = np.array([table[:, classes].sum((1, 2)) for table in self._tables])[:, :, None]
+        totals = np.array([table[:, classes].sum((1, 2)) for table in (self.same, self.pairs)])[:, :, None]
         same, pairs = totals - left_out
         within, between = same / np.maximum(pairs, MIN_PAIRS) - self.chance
         ratio = np.where(within > 0, between / np.where(within > 0, within, 1.0), np.nan)
         return np.column_stack([ratio, within])
-
-    @property
-    def _tables(self) -> tuple[FloatArray, FloatArray]:
-        return self.same, self.pairs
 
     def who(self, classes: IntArray) -> IntArray:
         """Annotators who count."""

@@ -72,7 +72,7 @@ def heat_map(rows: Rows, *, look: Look = SCREEN) -> Any:
             "observed:N",
             **_in_order(order),
             title="observed label",
-            axis=alt.Axis(labelAngle=0 if _are_short(order) else -45),
+            axis=alt.Axis(labelAngle=0 if all(len(str(name)) <= 3 for name in order) else -45),
         ),
         y=alt.Y("true:N", **_in_order(order), title="true class"),
     )
@@ -108,10 +108,6 @@ def correlation_map(rows: Rows, names: list[str], *, look: Look = SCREEN) -> Any
         color=alt.condition("abs(datum.value) > 0.6", alt.value(look.on_fill), alt.value(look.ink)),
     )
     return cells + numbers
-
-
-def _are_short(names: list[Any]) -> bool:
-    return all(len(str(name)) <= 3 for name in names)
 
 
 def intervals(rows: Rows, *, x_title: str, mark: float | None = None, look: Look = SCREEN) -> Any:
@@ -288,11 +284,6 @@ def _quality(people: list[Plain]) -> str:
     return QUALITY if any(row.get("quality_basis") == MEASURED for row in people) else f"{QUALITY}, as believed"
 
 
-def _pair_rows(pairs: list[Plain]) -> Rows:
-    names = short_names([f"{short_names([p['true']], 18)[0]} → {short_names([p['observed']], 18)[0]}" for p in pairs])
-    return _interval_rows(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
-
-
 def _people_rows(people: list[Plain]) -> Rows:
     """The first of the report, in its order."""
     some = people[:MAX_BARS]
@@ -355,7 +346,9 @@ class Plots:
         pairs = self._report["common_confusion"]["pairs"]
         if not pairs:
             raise NoChartError("no two classes are confused")
-        return intervals(_pair_rows(pairs), x_title="share of the labels", look=self._look)
+        names = short_names([f"{short(pair['true'], 18)} → {short(pair['observed'], 18)}" for pair in pairs])
+        rows = _interval_rows(names, [(pair["share"], pair["low"], pair["high"]) for pair in pairs])
+        return intervals(rows, x_title="share of the labels", look=self._look)
 
     def annotators(self) -> Any:
         """The quality of the annotators with the most expected mistakes, with intervals, and that of all labels."""
@@ -387,8 +380,8 @@ class Plots:
 
     def errors_together(self) -> Any:
         """Who of a jury errs with whom: the correlation of their errors, in an order that shows groups."""
-        found = self._report["jury"]["map"] if "jury" in self._report else {"workers": [], "correlation": []}
-        called_as = {row["worker"]: called(row) for row in self._report.get("jury", {"judges": []})["judges"]}
+        jury = self._report.get("jury", {"map": {"workers": [], "correlation": []}, "judges": []})
+        found, called_as = jury["map"], {row["worker"]: called(row) for row in jury["judges"]}
         names = short_names([called_as.get(worker, worker) for worker in found["workers"]], 24)
         cells = [
             {"row": row, "column": column, "value": value}

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
-from typing import Any, cast
+from typing import Any
 
 from conal.errors import DataWarning, warn
 from conal.io.images import PictureError, PictureSource, Source, Thumbnail, can_draw, thumbnail_of
@@ -83,23 +83,28 @@ def task_rows(report: Report) -> Iterator[Plain]:
     return chain.from_iterable(_lists(report))
 
 
+PEOPLE = {
+    "annotators": "rows",
+    "suggestions": "rows",
+    "next_steps": "people",
+    "jury": "judges",
+    "groups": "own",
+    "gold_rates": "annotators",
+}
+"""Sections with rows about annotators, not all of which are always there, and their keys."""
+
+
 def people_rows(report: Report) -> Iterator[dict[str, Any]]:
     """Every row about an annotator."""
-    steps: Any = report.get("next_steps", {"people": []})
-    judges: Any = report.get("jury", {"judges": []})["judges"]
-    groups: Any = report.get("groups", {"own": []})
-    measured: Any = report.get("gold_rates", {"annotators": []})
-    rows = report["annotators"]["rows"], report["suggestions"]["rows"], steps["people"], judges, groups["own"]
-    yield from cast(Any, chain(*rows, measured["annotators"]))
+    return chain.from_iterable(report[section][key] for section, key in PEOPLE.items() if section in report)
 
 
 def _lists(report: Report) -> list[list[Plain]]:
     """The lists of rows about tasks, those that readers look at first in front."""
     tasks = report["tasks"]
-    doubtful = [row.get("doubtful", []) for row in report["annotators"]["rows"]]
-    lists = [tasks["likely_wrong"]["rows"], report["suggestions"]["rows"], tasks["ambiguous"]["rows"]]
-    apart = tasks["disagreements"]["rows"] if "disagreements" in tasks else []
-    return [*lists, apart, list(chain.from_iterable(doubtful))]
+    doubtful = [label for row in report["annotators"]["rows"] for label in row.get("doubtful", [])]
+    lists = [tasks["likely_wrong"], report["suggestions"], tasks["ambiguous"], tasks.get("disagreements", {"rows": []})]
+    return [*(found["rows"] for found in lists), doubtful]
 
 
 def _in_turn(report: Report) -> list[Plain]:

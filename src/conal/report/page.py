@@ -257,15 +257,15 @@ def render(document: Report, exhibits: Exhibits | None = None) -> str:
 
 
 def _rendered(report: Report) -> str:
-    library, script = _library(), asset("page.js")
+    library, script, origin = _library(), asset("page.js"), origin_of(report)
     content = {
         "report": report,
-        "origin": origin_of(report),
+        "origin": origin,
         "charts": figures(report),
         "pictures": thumbnails(report),
         "suggested": report["suggestions"]["rows"][:ON_PAGE],
         "kept": _kept(report),
-        "parameters": _parameters(report),
+        "parameters": [(name, short(value, MAX_PARAMETER)) for name, value in sorted(origin["parameters"].items())],
     }
     first, parts = make_parts(content)
     page: str = template("page.html").render(
@@ -323,10 +323,6 @@ def _files(report: Report) -> list[str]:
     """The files of the model folder with the content of the page."""
     tables = [finding.table for finding in all_findings() if finding.name in report and finding.table]
     return list(dict.fromkeys([REPORT, *tables]))
-
-
-def _parameters(report: Report) -> list[tuple[str, str]]:
-    return [(name, short(value, MAX_PARAMETER)) for name, value in sorted(origin_of(report)["parameters"].items())]
 
 
 @cache

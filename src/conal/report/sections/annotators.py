@@ -70,8 +70,27 @@ class Annotators(Finding):
     }
 
     def section(self, findings: Findings) -> Plain:
-        """The annotators with the most mistakes above the crowd's."""
-        return annotator_findings(findings.evidence, findings.columns(self.name), findings.section("crowd"))
+        """The annotators with the most mistakes above the crowd's, and as many matrices of theirs as fit."""
+        evidence, table = findings.evidence, findings.columns(self.name)
+        shown = shown_classes(evidence)
+        order = _worst_first(table, findings.section("crowd"))[:MAX_SHOWN]
+        rows: list[Plain] = [
+            {name: None if value is None else plain(value) for name, value in row.items()}
+            for row in table.take(order).to_pylist()
+        ]
+        people = np.flatnonzero(evidence.visible_annotators)[order]
+        for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
+            row["worker"] = name
+        with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
+        for row, r in zip(rows, with_matrix.tolist(), strict=False):
+            row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
+        if not evidence.privacy.hides_names:  # a list of somebody's tasks tells who it is
+            for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
+                row["doubtful"] = labels
+        found: Plain = {"total": evidence.annotations.n_annotators, "rows": rows}
+        if evidence.privacy.hides_names:
+            found |= {"hidden": int((~evidence.visible_annotators).sum()), "hide_below": evidence.privacy.hide_below}
+        return found
 
     def columns(self, findings: Findings) -> pa.Table:
         """One row per annotator."""
@@ -233,29 +252,6 @@ def _rounded(table: pa.Table, evidence: Evidence) -> pa.Table:
     for name, column in columns.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(column))
     return table
-
-
-def annotator_findings(evidence: Evidence, table: pa.Table, crowd: Plain) -> Plain:
-    """The annotators with the most mistakes above the crowd's, and as many of their matrices as fit into the report."""
-    shown = shown_classes(evidence)
-    order = _worst_first(table, crowd)[:MAX_SHOWN]
-    rows: list[Plain] = [
-        {name: None if value is None else plain(value) for name, value in row.items()}
-        for row in table.take(order).to_pylist()
-    ]
-    people = np.flatnonzero(evidence.visible_annotators)[order]
-    for row, name in zip(rows, plain_names(evidence.annotations.annotator_ids[people]), strict=True):
-        row["worker"] = name
-    with_matrix = people[: MAX_CELLS // max(len(shown) ** 2, 1)]
-    for row, r in zip(rows, with_matrix.tolist(), strict=False):
-        row["matrix"], row["classes_met"] = _matrix(evidence, r, shown)
-    if not evidence.privacy.hides_names:  # a list of somebody's tasks tells who it is
-        for row, labels in zip(rows, _doubtful(evidence, people), strict=True):
-            row["doubtful"] = labels
-    found: Plain = {"total": evidence.annotations.n_annotators, "rows": rows}
-    if evidence.privacy.hides_names:
-        found |= {"hidden": int((~evidence.visible_annotators).sum()), "hide_below": evidence.privacy.hide_below}
-    return found
 
 
 def _worst_first(table: pa.Table, crowd: Plain) -> IntArray:

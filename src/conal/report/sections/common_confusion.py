@@ -38,7 +38,13 @@ class CommonConfusion(Finding):
 
     def section(self, findings: Findings) -> Plain:
         """The matrix and the pairs."""
-        return confusion_findings(findings.evidence, findings.intervals)
+        evidence, shown = findings.evidence, shown_classes(findings.evidence)
+        return {
+            "classes_shown": shown.tolist(),
+            "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
+            "pairs": _pairs(evidence, findings.intervals),
+            "meaning": evidence.common_meaning,
+        }
 
     def columns(self, findings: Findings) -> pa.Table:
         """Rows are true classes, columns observed ones; the first column names the true class."""
@@ -53,10 +59,9 @@ class CommonConfusion(Finding):
     def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """The most frequent mistake, unless the next steps name it."""
         first = next((pair for pair in section["pairs"] if pair["annotators_who_made_it"]), None)
-        if first is not None and _is_advised(first, report):
-            return
         if first is None:
             yield Markup("No two classes are confused often.")
+        if first is None or _is_advised(first, report):
             return
         yield Markup(
             "Most frequent confusion, by inferred labels: <b>{}</b> is labelled <b>{}</b> in {} of its labels ({} "
@@ -103,17 +108,6 @@ def shown_classes(evidence: Evidence) -> IntArray:
     mistakes = evidence.posterior.T @ evidence.votes
     np.fill_diagonal(mistakes, 0)
     return np.sort(np.argsort(-(mistakes.sum(0) + mistakes.sum(1)), kind="stable")[:MAX_CLASSES])
-
-
-def confusion_findings(evidence: Evidence, found: Intervals) -> Plain:
-    """The matrix as learned, for the classes that are shown, and the most frequent mistakes with their intervals."""
-    shown = shown_classes(evidence)
-    return {
-        "classes_shown": shown.tolist(),
-        "matrix": evidence.common[np.ix_(shown, shown)].tolist(),
-        "pairs": _pairs(evidence, found),
-        "meaning": evidence.common_meaning,
-    }
 
 
 def _pairs(evidence: Evidence, found: Intervals) -> list[Plain]:

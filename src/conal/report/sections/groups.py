@@ -73,8 +73,7 @@ class Groups(Finding):
 
     def applies(self, evidence: Evidence) -> bool:
         """Where there are a few groups."""
-        found = _codes(evidence)
-        return evidence.annotations.n_classes > 1 and found is not None and 2 <= len(found[0]) <= MAX_GROUPS
+        return evidence.annotations.n_classes > 1 and 2 <= len(_members(evidence)[0]) <= MAX_GROUPS
 
     def section(self, findings: Findings) -> Plain:
         """The three levels."""
@@ -102,22 +101,17 @@ class Groups(Finding):
             )
 
 
-def _codes(evidence: Evidence) -> tuple[list[Any], IntArray, IntArray] | None:
+def _members(evidence: Evidence) -> tuple[list[Any], IntArray, IntArray]:
     """Names of the groups, the annotators with labels and a group, and the position of the group of each."""
-    if evidence.groups is None:
-        return None
-    labelled, groups = evidence.annotations.labels_per_annotator() > 0, evidence.groups.tolist()
-    people = np.array([r for r, group in enumerate(groups) if group is not None and labelled[r]], dtype=np.int64)
-    if not len(people):
-        return None
-    codes, names = encode([groups[r] for r in people.tolist()])
-    return plain_names(names), people, codes.astype(np.int64)
+    given = evidence.annotations.labels_per_annotator()
+    groups = [None] * len(given) if evidence.groups is None else evidence.groups.tolist()
+    people = [r for r, group in enumerate(groups) if group is not None and given[r]]
+    codes, names = encode([groups[r] for r in people])
+    return plain_names(names), np.array(people, dtype=np.int64), codes.astype(np.int64)
 
 
 def _grouped(evidence: Evidence) -> Grouped:
-    found = _codes(evidence)
-    assert found is not None  # noqa: S101 - the finding applies
-    names, people, codes = found
+    names, people, codes = _members(evidence)
     counts = evidence.expected_counts[people]
     return Grouped(names, people, codes, counts, levels_of(counts, codes))
 

@@ -162,6 +162,7 @@ def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks
     crowd, names = evidence.annotations, evidence.annotator_names
     given = evidence.privacy.counts(crowd.labels_per_annotator())
     changed = evidence.privacy.counts(np.array([effect.changed for effect in effects]))
+    groups = [None] * crowd.n_annotators if evidence.groups is None else evidence.groups.tolist()
     rows: list[Plain] = []
     for r, effect, shown in zip(judges.tolist(), effects, changed.tolist(), strict=True):
         if not evidence.visible_annotators[r]:
@@ -175,8 +176,8 @@ def _judges(evidence: Evidence, judges: IntArray, effects: list[Effect], n_tasks
         }
         if effect.right is not None:
             row["change"], row["low"], row["high"] = (_rounded(evidence, end) for end in effect.right[:3])
-        if evidence.groups is not None and evidence.groups.tolist()[r] is not None:
-            row["group"] = plain(evidence.groups.tolist()[r])
+        if groups[r] is not None:
+            row["group"] = plain(groups[r])
         if evidence.costs is not None and not evidence.privacy.hides_names:
             row["cost"] = float(evidence.costs[r])
         rows.append(row)

@@ -59,12 +59,67 @@ class Tasks(Finding):
     }
 
     def section(self, findings: Findings) -> Plain:
-        """The lists of tasks."""
-        return task_findings(findings.evidence)
+        """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
+
+        Majority votes are likely wrong where no true label says so. Lists are sorted by small probabilities: one minus
+        such a number is 1 for all of them.
+        """
+        evidence = findings.evidence
+        overruled = (evidence.majority >= 0) & (evidence.majority != evidence.inferred)
+        wrong = np.flatnonzero(overruled if evidence.known is None else overruled & (evidence.known < 0))
+        bits = entropy(evidence.posterior)
+        unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
+        found: Plain = {
+            "likely_wrong": _list(evidence, wrong, -_at(evidence.posterior, evidence.majority)),
+            "ambiguous": _list(evidence, unclear, bits),
+        }
+        if evidence.classifier is not None:
+            found["disagreements"] = _disagreements(evidence, evidence.classifier)
+        return found
 
     def columns(self, findings: Findings) -> pa.Table:
-        """One row per task."""
-        return labels_table(findings.evidence)
+        """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
+
+        Mean, median, low and high follow the probability where the classes are a scale.
+
+        Without a classifier, label and probability are empty where nobody labelled the task.
+
+        ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
+        ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that
+        the classifier contradicts a random one of them. ``classifier_label`` is by a classifier that was not trained on
+        the task where ``evidence.held_out``, and otherwise by one that was. ``true_label`` is there if true labels were
+        supplied, and empty where the task has none.
+        """
+        evidence = findings.evidence
+        crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
+        levels = crowd.levels() if crowd.ordinal else None
+        found = crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed
+        table = label_table(*found, levels=levels)
+        given = crowd.labels_per_task()
+        voted = evidence.majority >= 0
+        agreed = evidence.votes[rows, evidence.inferred] / np.maximum(given, 1)
+        classes = name_column(crowd.classes)
+        columns = {
+            "consensus_label": table["label"],
+            "consensus_quality_score": table["probability"],
+            "annotator_agreement": pa.array(agreed, mask=~voted),
+            "num_annotations": pa.array(given),
+            "majority_vote": classes.take(pa.array(evidence.majority, mask=~voted)),
+            "majority_vote_probability": pa.array(_at(evidence.posterior, evidence.majority), mask=~voted),
+        }
+        if evidence.classifier is not None:
+            said = evidence.classifier.argmax(1)
+            columns |= {
+                "classifier_label": classes.take(pa.array(said)),
+                "classifier_probability": pa.array(_at(evidence.classifier, said)),
+                "contradiction": pa.array(_contradiction(evidence, evidence.classifier), mask=~voted),
+            }
+        columns["entropy"] = pa.array(entropy(evidence.posterior))
+        if evidence.known is not None:
+            columns["true_label"] = classes.take(pa.array(evidence.known, mask=evidence.known < 0))
+        for name, column in columns.items():
+            table = table.append_column(name, column)
+        return table
 
     def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
         """How often the classifier contradicts the crowd."""
@@ -80,73 +135,10 @@ class Tasks(Finding):
             )
 
 
-def labels_table(evidence: Evidence) -> pa.Table:
-    """One row per task: label, probability and ``proba_<class>``, then what the crowd and the classifier say.
-
-    Mean, median, low and high follow the probability where the classes are a scale.
-
-    Without a classifier, label and probability are empty where nobody labelled the task.
-
-    ``consensus_label`` and ``consensus_quality_score`` are the label and its probability under cleanlab's names;
-    ``annotator_agreement`` is the share of the annotators who gave it, and ``contradiction`` the probability that the
-    classifier contradicts a random one of them. ``classifier_label`` is by a classifier that was not trained on the
-    task where ``evidence.held_out``, and otherwise by one that was. ``true_label`` is there if true labels were
-    supplied, and empty where the task has none.
-    """
-    crowd, rows = evidence.annotations, np.arange(evidence.annotations.n_tasks)
-    levels = crowd.levels() if crowd.ordinal else None
-    found = crowd.task_ids, evidence.posterior, crowd.classes, evidence.inferred, evidence.informed
-    table = label_table(*found, levels=levels)
-    given = crowd.labels_per_task()
-    voted = evidence.majority >= 0
-    agreed = evidence.votes[rows, evidence.inferred] / np.maximum(given, 1)
-    classes = name_column(crowd.classes)
-    columns = {
-        "consensus_label": table["label"],
-        "consensus_quality_score": table["probability"],
-        "annotator_agreement": pa.array(agreed, mask=~voted),
-        "num_annotations": pa.array(given),
-        "majority_vote": classes.take(pa.array(evidence.majority, mask=~voted)),
-        "majority_vote_probability": pa.array(_at(evidence.posterior, evidence.majority), mask=~voted),
-    }
-    if evidence.classifier is not None:
-        said = evidence.classifier.argmax(1)
-        columns |= {
-            "classifier_label": classes.take(pa.array(said)),
-            "classifier_probability": pa.array(_at(evidence.classifier, said)),
-            "contradiction": pa.array(_contradiction(evidence, evidence.classifier), mask=~voted),
-        }
-    columns["entropy"] = pa.array(entropy(evidence.posterior))
-    if evidence.known is not None:
-        columns["true_label"] = classes.take(pa.array(evidence.known, mask=evidence.known < 0))
-    for name, column in columns.items():
-        table = table.append_column(name, column)
-    return table
-
-
 def _contradiction(evidence: Evidence, classifier: FloatArray) -> FloatArray:
     """(N,) probability that the class of the classifier is another one than a random label of the task."""
     given = np.maximum(evidence.annotations.labels_per_task(), 1)
     return np.asarray(1 - np.einsum("nc,nc->n", evidence.votes, classifier) / given)
-
-
-def task_findings(evidence: Evidence) -> Plain:
-    """The tasks that most deserve a second look, in lists, each with the total number of such tasks.
-
-    Majority votes are likely wrong where no true label says so. Lists are sorted by small probabilities: one minus such
-    a number is 1 for all of them.
-    """
-    overruled = (evidence.majority >= 0) & (evidence.majority != evidence.inferred)
-    wrong = np.flatnonzero(overruled if evidence.known is None else overruled & (evidence.known < 0))
-    bits = entropy(evidence.posterior)
-    unclear = np.flatnonzero(evidence.informed & (evidence.posterior.max(1) < 0.9))
-    found: Plain = {
-        "likely_wrong": _list(evidence, wrong, -_at(evidence.posterior, evidence.majority)),
-        "ambiguous": _list(evidence, unclear, bits),
-    }
-    if evidence.classifier is not None:
-        found["disagreements"] = _disagreements(evidence, evidence.classifier)
-    return found
 
 
 def _disagreements(evidence: Evidence, classifier: FloatArray) -> Plain:
