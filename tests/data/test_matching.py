@@ -203,6 +203,15 @@ def test_files(tmp_path: Path, spelled: str) -> None:
         read_annotations(two)
 
 
+@pytest.mark.parametrize(
+    ("spelled", "difference"),
+    [("140\u200b", "invisible characters"), ("140.0", "the way in which a number is written")],
+)
+def test_in_what_numbers_differ(spelled: str, difference: str) -> None:
+    with pytest.raises(InputError, match=f"differ only in {difference}"):
+        append_labels(labels(task="140"), labels(task=spelled))
+
+
 def test_a_million_names_take_less_than_reading_them() -> None:
     names = encode([f"task_{k}" for k in range(200_000)])[1]
     before = time.process_time()

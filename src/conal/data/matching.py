@@ -163,10 +163,10 @@ def _difference(groups: list[list[Any]]) -> str:
 def _difference_of(names: list[Any]) -> str:
     if len(set(map(spelling, names))) < len(names):
         return "type (number and text)"
+    if any(_INVISIBLE.search(spelling(name), 0, MAX_COMPARED_CHARACTERS) for name in names):
+        return "invisible characters"
     if _WHOLE.fullmatch(look(names[0])):
         return "the way in which a number is written"
-    if any(_INVISIBLE.search(name, 0, MAX_COMPARED_CHARACTERS) for name in names):
-        return "invisible characters"
     return "case, spaces or the form of letters"
 
 
