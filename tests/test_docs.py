@@ -16,6 +16,7 @@ import typer
 
 import conal
 from conal.cli import app
+from conal.estimator import CrowdClassifier
 from conal.io import platforms, write_annotations, write_table
 from conal.methods.base import methods as registry
 from conal.parameters.reading import PLAIN_FORMATS
@@ -104,7 +105,7 @@ def test_the_method_of_the_contributing_guide_works(monkeypatch: pytest.MonkeyPa
     """As a file of its own would: registered, made by name with its own parameter, fitted."""
     code = guide_code("SoftVotes")
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    monkeypatch.setattr(conal.estimator.CrowdClassifier, "by_method", dict(conal.estimator.CrowdClassifier.by_method))
+    monkeypatch.setattr(CrowdClassifier, "by_method", dict(CrowdClassifier.by_method))
     monkeypatch.setitem(sys.modules, "guide", guide := ModuleType("guide"))
     exec(compile(code, "CONTRIBUTING.md", "exec"), vars(guide))  # noqa: S102
     data = conal.datasets.synthetic(n_train=200, n_valid=10, n_test=100, n_classes=3, seed=1)
