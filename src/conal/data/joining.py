@@ -295,7 +295,9 @@ def check_unique_ids(ids: Names, where: str) -> None:
 def _by_index(annotations: Annotations, index: Names, n_rows: int, allow_missing: bool, unlabelled: bool) -> Aligned:
     """By a frame's index if it has the ids of all tasks, else by position where that is possible."""
     tasks = annotations.task_ids
-    known = _is_among(index, tasks)
+    known = decode_position(index, tasks) != MISSING
+    if not known.any():  # 7 in one may be "7" in the other
+        known = decode_position(as_text(index), as_text(tasks)) != MISSING
     numbers = tasks.dtype.kind in "iu"
     may_be_rows = annotations.by_position and numbers  # a matrix without ids, or some rows of it
     by_index = known.all() and (not may_be_rows or (n_rows == len(tasks) and not _counts_from_zero(tasks)))
@@ -314,12 +316,6 @@ def _by_index(annotations: Annotations, index: Names, n_rows: int, allow_missing
             DataWarning,
         )
     return align(annotations, n_rows, allow_missing=allow_missing)
-
-
-def _is_among(index: Names, tasks: Names) -> npt.NDArray[np.bool_]:
-    """(n_tasks,) whether a task id is in the index; 7 in one may be "7" in the other."""
-    known: npt.NDArray[np.bool_] = decode_position(index, tasks) != MISSING
-    return known if known.any() else decode_position(as_text(index), as_text(tasks)) != MISSING
 
 
 def _counts_from_zero(names: Names) -> bool:

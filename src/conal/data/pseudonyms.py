@@ -163,7 +163,11 @@ def mentions(names: Names, texts: Iterable[object]) -> list[int]:
     """
     wanted = {words for name in names.tolist() if _is_telling(words := _words(name))}
     lengths = sorted({len(words) for words in wanted})
-    return [k for k, text in enumerate(texts) if _mentions_one(_words(text), wanted, lengths)]
+
+    def mentions_one(words: tuple[str, ...]) -> bool:
+        return any(words[k : k + n] in wanted for n in lengths for k in range(len(words) - n + 1))
+
+    return [k for k, text in enumerate(texts) if mentions_one(_words(text))]
 
 
 def _words(text: object) -> tuple[str, ...]:
@@ -173,7 +177,3 @@ def _words(text: object) -> tuple[str, ...]:
 def _is_telling(words: tuple[str, ...]) -> bool:
     joined = "".join(words)
     return len(joined) >= (MANY_DIGITS if joined.isdigit() else SHORTEST)
-
-
-def _mentions_one(words: tuple[str, ...], wanted: set[tuple[str, ...]], lengths: list[int]) -> bool:
-    return any(words[k : k + n] in wanted for n in lengths for k in range(len(words) - n + 1))

@@ -397,8 +397,8 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
 
         check_is_fitted(self, "model_")
         problem, names = labeling_problem_of(self, annotator_info, by=by, per_task=per_task)
-        options: dict[str, Any] = {"expert_cost": expert_cost, "per_task": per_task, "seed": seed}
-        return crowd_plan(problem, budget, task_ids=self.task_ids_, people=names, **options)
+        asked: dict[str, Any] = {"task_ids": self.task_ids_, "people": names, "expert_cost": expert_cost}
+        return crowd_plan(problem, budget, **asked, per_task=per_task, seed=seed)
 
     def save(self, folder: str | PathLike[str], *, keep_data: bool = False, overwrite: bool = False) -> None:
         """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`.

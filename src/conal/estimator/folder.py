@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 from os import PathLike
 from typing import Any
@@ -169,21 +170,15 @@ def save(
     config |= annotator_info_to_json(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     tensors |= to_tensors(asked_of(fitted))
-    documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report, **_task_document(fitted)}
+    documents: dict[str, Mapping[str, Any]] = {REPORT: fitted.results_.report}
+    with suppress(InputError):  # ids of a type without a JSON form are text in a loaded model
+        documents[TASKS] = {"task_ids": names_to_json(fitted.task_ids_)}
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = fitted.text_features_.state()
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
     tables = {**fitted.tables_, **(more_tables or {})}
     data = data_tensors(fitted) if keep_data else None
     write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
-
-
-def _task_document(fitted: CrowdClassifier) -> dict[str, dict[str, Any]]:
-    """The task ids, unless they are of a type without a JSON form: these are text in a loaded model."""
-    try:
-        return {TASKS: {"task_ids": names_to_json(fitted.task_ids_)}}
-    except InputError:
-        return {}
 
 
 def load(
