@@ -156,7 +156,9 @@ def test_images_come_before_features(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CONAL_DATA", str(tmp_path))
     settings: Any = {"n_valid": 4, "n_annotators": 3}
     assert cifar10(**settings).x.shape[1:] == (3, 32, 32)
-    assert cifar10(tmp_path / "cifar10-features", **settings).x.shape[1:] == (5,)
+    assert cifar10(inputs="features", **settings).x.shape[1:] == (5,)
+    with pytest.raises(InputError, match="inputs must be 'any', 'images' or 'features', not 'pixels'"):
+        cifar10(inputs="pixels", **settings)  # type: ignore[arg-type]
 
 
 def test_the_crowd_may_label_a_part(tmp_path: Path) -> None:

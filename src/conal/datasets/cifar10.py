@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,9 @@ def _feature_part(folder: Path, part: str) -> Split:
 
 # CIFAR-10 images, or features of them, labelled by a simulated crowd.
 
-FOLDERS = "cifar-10-batches-bin", "cifar10-features"
+Inputs = Literal["any", "images", "features"]
+IMAGES, FEATURES = ("cifar-10-batches-bin",), ("cifar10-features",)
+FOLDERS: dict[Inputs, tuple[str, ...]] = {"any": IMAGES + FEATURES, "images": IMAGES, "features": FEATURES}
 
 SIMILAR = (("bird", "airplane"), ("cat", "dog"), ("automobile", "truck"), ("deer", "horse"), ("frog", "ship"))
 """The classes that symmetric confusion swaps. The paper names bird and airplane; frog and ship are what is left."""
@@ -99,6 +101,7 @@ class Cifar10Settings(CrowdSettings):
     folder: Annotated[Folder, Doc("Where one of the layouts is, or the folder that contains it.")] = field(
         default=None, kw_only=False
     )
+    inputs: Annotated[Inputs, Doc("Which layouts to look for: images, features, or any of them.")] = "any"
     n_train: Annotated[
         int | None, whole(1), Doc("Number of images that the crowd labels (default: all that are not held out).")
     ] = None
@@ -135,7 +138,8 @@ def cifar10(settings: Cifar10Settings) -> CrowdDataset:
     """
     if settings.pairs is None and settings.common_type == "symmetric":
         settings = replace(settings, pairs=SIMILAR)
-    labelled, test = _read(inner_folder(data_folder(FOLDERS, settings.folder, archive=ARCHIVE), *FOLDERS))
+    names = FOLDERS[settings.inputs]
+    labelled, test = _read(inner_folder(data_folder(names, settings.folder, archive=ARCHIVE), *names))
     train, valid = _hold_out(labelled, settings.n_train, settings.n_valid, settings.seed)
     annotations, truth = simulate_crowd(train.y, train.x, CLASSES, settings)
     return CrowdDataset("cifar10", train.x, annotations, train.y, valid, test, truth)
