@@ -173,9 +173,28 @@ def test_the_first_lines_say_when_the_labels_are_better_than_everybody() -> None
     found = report["gold_rates"]["comparison"]
     assert found["worse"] >= 9
     if not found["as_good"]:
-        sentence = str(lead(report))
-        assert "above the majority vote (difference " in sentence
-        assert f"and 9 annotators with 10 true labels or more, reliably so above {found['worse']} of these" in sentence
+        sentence = str(lead(report)).replace("\xa0", " ")
+        assert "The inferred labels and the majority vote cannot be told apart (difference " in sentence
+        assert "All of the 9 annotators with 10 true labels or more are reliably worse." in sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "worse", "compared", "said"),
+    [
+        (-0.25, 0, 1, "The inferred labels and the majority vote cannot be told apart (difference −25 to +37 points)."),
+        (0.02, 1, 1, "The inferred labels are better than the majority vote (difference +2 to +37 points)."),
+        (0.02, 2, 4, "1 of the 3 annotators with 10 true labels or more is reliably worse."),
+        (-0.25, 0, 4, "None of the 3 annotators with 10 true labels or more is reliably worse."),
+    ],
+)
+def test_the_comparison_with_the_vote_reads_like_english(low: float, worse: int, compared: int, said: str) -> None:
+    report = fitted(jury(), 50).results_.report
+    vote = {"value": 0.06, "low": low, "high": 0.37, "share": 0.8}
+    comparison = {"compared": compared, "as_good": 0, "worse": worse}
+    report["gold_rates"] |= {"above_majority": vote, "comparison": comparison}
+    sentence = str(lead(report))
+    assert sentence.endswith(said) if compared > 1 else said in sentence
+    assert ("annotators with" in sentence) == (compared > 1)
 
 
 def test_nobody_is_measured_where_names_are_hidden() -> None:
