@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.functional import logsigmoid, normalize
@@ -334,12 +335,31 @@ class AuxiliaryNetwork(nn.Module):
         agreement = (instances * annotators).sum(-1)
         if not self.keeps_level:
             return self.scale * agreement
-        level = self._batch_level(agreement) if self.training and len(rows) else self.level.nan_to_num()
+        level = self._batch_level(agreement) if self.training else self.level.nan_to_num()
         return self.scale * (agreement - level) + level
 
     def _batch_level(self, agreement: Tensor) -> Tensor:
-        """The mean agreement of a batch, which the running mean follows."""
-        mean = agreement.mean()
+        """The mean agreement of a batch, of all processes together, which the running mean follows."""
+        total = torch.stack([agreement.sum(), agreement.new_tensor(len(agreement))])
+        if dist.is_available() and dist.is_initialized():
+            total = _SumOfProcesses.apply(total)  # type: ignore[no-untyped-call]
+        mean = total[0] / total[1].clamp(min=1)
         with torch.no_grad():
             self.level.copy_(torch.where(self.level.isnan(), mean, torch.lerp(self.level, mean, LEVEL_MOMENTUM)))
         return mean
+
+
+class _SumOfProcesses(Function):
+    """The sum over all processes, whose gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        dist.all_reduce(total)
+        return total
