@@ -24,7 +24,8 @@ $(TRAINING): pyproject.toml constraints.txt
 	touch $@
 
 $(STAMP): $(TRAINING)
-	$(PIP) -e ".[dev]"
+	$(PIP) --upgrade pip
+	$(PIP) -e ".[all]" --group dev
 	touch $@
 
 demo: $(TRAINING)  ## train on the embedded data and compare with majority vote and gold labels

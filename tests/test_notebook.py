@@ -10,9 +10,9 @@ import pytest
 
 import notebook as tool
 
-nbformat = pytest.importorskip("nbformat", reason="notebooks are run by nbclient: pip install conal[dev]")
-nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient: pip install conal[dev]")
-pytest.importorskip("ipykernel", reason="notebooks are run in ipykernel: pip install conal[dev]")
+nbformat = pytest.importorskip("nbformat", reason="notebooks are run by nbclient: make install")
+nbclient = pytest.importorskip("nbclient", reason="notebooks are run by nbclient: make install")
+pytest.importorskip("ipykernel", reason="notebooks are run in ipykernel: make install")
 
 PICTURES = (
     "aggregated.plots.annotators",

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.large
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs", reason="the site is built with mkdocs: pip install conal[docs]")
+    pytest.importorskip("mkdocs", reason="the site is built with mkdocs: make install")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,
