@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,13 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     for name, check in list(globals().items())
     if name.startswith("check_")
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_threads_are_left() -> Iterator[None]:
+    """An encoder has threads of its own: deleted later, in a fork of this process, it would wait for them for ever."""
+    yield
+    gc.collect()
 
 
 @pytest.mark.slow
