@@ -43,7 +43,7 @@ CHANGES = {
     "negative offset": lambda x: -moved(x),
     "tiny": lambda x: np.asarray(x, dtype=np.float64) * 1e-15,
     "tinier than single precision": lambda x: np.asarray(x, dtype=np.float64) * 1e-42,
-    "one feature": lambda x: np.asarray(x, dtype=np.float64) + OFFSET * (np.arange(x.shape[1]) == 0),
+    "every second feature": lambda x: np.asarray(x, dtype=np.float64) + OFFSET * (np.arange(x.shape[1]) % 2),
     "whole numbers": lambda x: (np.asarray(x) * 1000).astype(np.int64) + 10**12,
 }
 
