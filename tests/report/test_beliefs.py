@@ -181,7 +181,12 @@ def test_the_first_lines_say_when_the_labels_are_better_than_everybody() -> None
 @pytest.mark.parametrize(
     ("low", "worse", "compared", "said"),
     [
-        (-0.25, 0, 1, "The inferred labels and the majority vote cannot be told apart (difference −25 to +37 points)."),
+        (
+            -0.25,
+            0,
+            1,
+            "The inferred labels and the majority vote cannot be told apart (difference \u221225 to +37 points).",
+        ),
         (0.02, 1, 1, "The inferred labels are better than the majority vote (difference +2 to +37 points)."),
         (0.02, 2, 4, "1 of the 3 annotators with 10 true labels or more is reliably worse."),
         (-0.25, 0, 4, "None of the 3 annotators with 10 true labels or more is reliably worse."),
