@@ -125,7 +125,8 @@ notebook: $(STAMP)  ## execute docs/notebook.ipynb, the example notebook, which 
 	$(BIN)/python tools/notebook.py
 
 docs: pages  ## the documentation site in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python tools/notebook.py --page
+	$(BIN)/zensical build --clean --strict
 
 clean:  ## remove everything that make made
 	rm -rf $(VENV) $(LABEL_STUDIO) build dist site src/*.egg-info conal-demo fuzz-results .coverage .pytest_cache .mypy_cache .ruff_cache \

@@ -1,8 +1,8 @@
 """Executes ``docs/notebook.ipynb``, and makes a page of the documentation site of it.
 
-``make notebook`` executes the notebook in an empty folder and writes it back with its outputs. When the site is built,
-this file is a hook of MkDocs: it adds a page with the notebook's texts, code, tables and pictures. The page has no
-scripts of its own; the report is a file beside it.
+``make notebook`` executes the notebook in an empty folder and writes it back with its outputs. ``make docs`` runs
+``notebook.py --page``, which writes a page with the notebook's texts, code, tables and pictures into ``docs``. The page
+has no scripts of its own; the report is a file beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["cleaned", "execute", "main", "on_files", "page"]
+__all__ = ["cleaned", "execute", "main", "page", "write_page"]
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 PAGE = "notebook.md"
@@ -134,18 +134,19 @@ def _lines(text: str) -> Iterator[str]:
     yield from (f"{line.strip()}\n" for line in text.splitlines() if line.strip())
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Hook of MkDocs: add the page and what it shows."""
-    from mkdocs.structure.files import File
-
+def write_page(folder: Path) -> None:
+    """Write the page, and what it shows, into the folder of the site's pages."""
     text, shown = page(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
     for path, content in {PAGE: text.encode(), **shown}.items():
-        files.append(File.generated(config, path, content=content))
-    return files
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(content)
 
 
 def main() -> None:
-    """Execute the notebook and write it with its outputs."""
+    """Execute the notebook and write it with its outputs, or write its page."""
+    if sys.argv[1:] == ["--page"]:
+        write_page(NOTEBOOK.parent)
+        return
     import nbformat
 
     files: Any = nbformat  # has no types
