@@ -11,6 +11,7 @@ import numpy.typing as npt
 from conal.datasets.adversaries import stream
 from conal.datasets.base import CrowdDataset, Split, dataset
 from conal.datasets.crowd import simulate_crowd
+from conal.errors import InputError, missing_package
 from conal.parameters import frozen_parameters, keywords_of
 from conal.parameters.simulation import CrowdSettings, SyntheticSettings
 
@@ -63,7 +64,10 @@ def digits(settings: DigitsSettings) -> CrowdDataset:
 
 
 def _split_digits() -> tuple[Split, Split, Split]:
-    from sklearn.datasets import load_digits  # slow to import
+    try:
+        from sklearn.datasets import load_digits  # slow to import
+    except ModuleNotFoundError as error:
+        raise InputError(missing_package("sklearn", "the dataset of digits")) from error
 
     pixels, target = load_digits(return_X_y=True)
     x, y = (pixels / BRIGHTEST).astype(np.float32), target.astype(np.int64)
