@@ -678,3 +678,14 @@ def test_monitors_are_noted_and_influence_nothing() -> None:
         conal.CoNAL(**options).fit(
             data.x, data.annotations, monitor={"test": (data.test.x, data.classes[data.test.y[:3]])}
         )
+
+
+def test_the_papers_settings_in_one_call() -> None:
+    """They reach the network, and what is passed beside them counts."""
+    data = conal.datasets.synthetic(n_train=60, n_valid=0, n_test=5, n_classes=3, seed=0)
+    fitted = conal.CoNAL.paper(epochs=2, seed=1, verbose=False).fit(data.x, data.annotations)
+    assert float(fitted.model_.state_dict()["auxiliary.scale"]) == 1.0
+    assert "auxiliary.scale" not in dict(fitted.model_.named_parameters())
+    assert [row["lr"] for row in fitted.history_] == [0.01, 0.01]
+    with pytest.raises(ValueError, match="Invalid parameter 'sed'"):
+        conal.CoNAL.paper(sed=1)

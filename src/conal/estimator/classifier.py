@@ -494,6 +494,30 @@ class CoNAL(CrowdClassifier, conal.CoNALParameters):
     __doc__ = conal.CoNALMethod.__doc__
     method = "conal"
 
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The paper's settings: the gate of Equation 3, and no scaling, warm-up or restarts; ``changes`` are yours.
+
+        Where the paper is silent, on the batch size and the number of epochs, they are those of its published code.
+
+        >>> import conal
+        >>> conal.CoNAL.paper(seed=3).get_params()["omega_scale"]
+        1.0
+        """
+        settings = cls(
+            omega_scale=1.0,
+            lam=1e-5,
+            embedding_dim=20,
+            lr=0.01,
+            batch_size=1024,
+            epochs=100,
+            warmup_epochs=0,
+            schedule="constant",
+            scaling="none",
+            max_restarts=0,
+        )
+        return settings.set_params(**changes)
+
 
 @parameters
 class CrossCoNAL(CrowdClassifier, cross_conal.CrossCoNALParameters):
