@@ -32,7 +32,7 @@ def test_fit_writes_the_page_and_its_data(model: Path) -> None:
     page = (model / "report.html").read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert len(page.encode()) < 6_000_000
-    assert "3 classes" not in page  # sentences are the page's own, not the command's
+    assert "6 annotators" in page
     report = json.loads((model / "report.json").read_text(encoding="utf-8"))
     assert report["crowd"]["n_annotators"] == 6
 

@@ -42,9 +42,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Open:
-    """Write the page of a report, or a page, open it from the file, and wait until its charts are drawn."""
+    """Write the page of a report, or a page, open it from the file, and wait until its charts are drawn.
 
-    def run(report: dict[str, Any] | str, width: int = 1280, dark: bool = False) -> Any:
+    Its sections are opened, unless ``opened`` is False.
+    """
+
+    def run(report: dict[str, Any] | str, width: int = 1280, dark: bool = False, opened: bool = True) -> Any:
         from selenium.webdriver.support.ui import WebDriverWait
 
         page = tmp_path / "report.html"
@@ -58,6 +61,8 @@ def show(browser: Any, tmp_path: Path) -> Open:
         browser.get(page.as_uri())
         drawn = "return [...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg'))"
         WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(drawn))
+        if opened:
+            browser.execute_script("const all = document.getElementById('open-all'); if (all) all.click()")
         return browser
 
     return run

@@ -184,7 +184,7 @@ def test_the_page_of_labels_alone_has_the_jury(fitted: Any) -> None:
     assert "worth those of at most" in body
     for name in fitted.annotator_ids_.tolist():
         assert f"<td>{name}</td>" in body
-    assert '<a href="#jury">The jury</a>' in page
+    assert '<section id="jury"><details>\n<summary><h2>The jury</h2>' in page
 
 
 def test_a_slow_aggregator_is_not_fitted_again_and_auto_fits_what_it_chose() -> None:

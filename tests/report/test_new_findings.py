@@ -90,7 +90,7 @@ def test_one_file_is_enough(tmp_path: Path) -> None:
     assert "<img" not in before + after
     assert f"<b>{ESCAPED}</b> is diligent." in page
     assert f"<h2>Diligence {ESCAPED}</h2>" in page
-    assert f'<a href="#finding-diligence">Diligence {ESCAPED}</a>' in page
+    assert f'<section id="finding-diligence"><details>\n<summary><h2>Diligence {ESCAPED}</h2>' in page
     assert f"<p>Most labels come from {ESCAPED}.</p>" in page
     assert f"<td>{ESCAPED}</td>" in page
     assert ">share of labels</button>" in page

@@ -168,7 +168,7 @@ def test_a_crowd_without_problems_is_left_in_peace() -> None:
     assert steps["more_labels"] == {"tasks": 100, "wrong": 0.0, "wrong_after": 0.0, "basis": "belief"}
     for sentence in ("No instruction stands out.", "No annotator is reliably worse", "None: no further answer"):
         assert sentence in text
-    assert "The model believes that hardly any of the cleaned labels is wrong." in text
+    assert "The model believes that hardly any of the inferred labels is wrong." in text
 
 
 def test_what_more_labels_bring_follows_the_queue() -> None:
@@ -186,7 +186,7 @@ def test_what_more_labels_bring_follows_the_queue() -> None:
     assert sum(gains[: first - 1]) < 0.8 * sum(gains) <= sum(gains[:first]) + 1e-9
     assert steps["relabel"]["corrects"] == pytest.approx(sum(gains[:first]))
     assert f"Have the first {first} tasks of the relabel queue labelled once more" in text
-    assert f"The model believes that about {wrong:.0f} of the 60 cleaned labels are wrong" in text
+    assert f"The model believes that about {wrong:.0f} of the 60 inferred labels are wrong" in text
     known = np.where(np.arange(60) < 20, 0, -1)
     measured = replace(unsure, known=known, unseen=q)
     steps, text = steps_of(measured)
@@ -194,7 +194,7 @@ def test_what_more_labels_bring_follows_the_queue() -> None:
     assert rate is not None
     assert steps["more_labels"]["basis"] == "measured"
     assert steps["more_labels"]["wrong"] == pytest.approx(60 * (1 - rate.value))
-    assert f"Measured by true labels, about {60 * (1 - rate.value):.0f} of the 60 cleaned labels are wrong" in text
+    assert f"Measured by true labels, about {60 * (1 - rate.value):.0f} of the 60 inferred labels are wrong" in text
 
 
 def test_a_confusion_has_the_same_number_of_annotators_on_the_whole_page() -> None:

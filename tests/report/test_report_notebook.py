@@ -47,12 +47,14 @@ def test_the_page_works_inside_a_notebook(inside: Any) -> None:
     assert driver.execute_script("return document.getElementById('detail').open")
     driver.find_element("css selector", "#detail .close").click()  # a frame without forms
     assert not driver.execute_script("return document.getElementById('detail').open")
-    driver.execute_script("window.scrollTo({top: 0, behavior: 'instant'})")
-    driver.find_element("css selector", "nav a[href='#annotators']").click()
+    (link,) = driver.find_elements("css selector", ".first a[href='#confusion']")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", link)
+    link.click()
+    assert driver.execute_script("return document.querySelector('#confusion details').open")
     from selenium.webdriver.support.ui import WebDriverWait
 
-    top = "return document.getElementById('annotators').getBoundingClientRect().top"
-    WebDriverWait(driver, 20).until(lambda d: abs(d.execute_script(top)) < 5)
+    top = "return document.getElementById('confusion').getBoundingClientRect().top"
+    WebDriverWait(driver, 20).until(lambda d: abs(d.execute_script(top)) < 20)
     assert [entry for entry in driver.get_log("browser") if entry["level"] != "DEBUG"] == []
 
 

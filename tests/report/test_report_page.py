@@ -138,7 +138,7 @@ def test_rows_about_people_that_do_not_fit_are_refused_where_names_are_added() -
 def test_agreement_without_an_interval() -> None:
     document = json.loads(json.dumps(make_report()))
     document["crowd"]["krippendorff_alpha"] = {"value": 0.5, "low": None, "high": None}
-    assert "<dd>0.50</dd>" in render(document)
+    assert "alpha): <b>0.50</b>. 1 is perfect agreement" in render(document)
 
 
 def test_nothing_can_end_a_script_element() -> None:

@@ -70,7 +70,7 @@ class Finding(ABC):
         return self.holds
 
     def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
-        """Sentences for the top of the page. Put names into them by ``Markup(...).format``, which escapes them."""
+        """Sentences for the list of all findings. Put names into them by ``Markup(...).format``, which escapes them."""
         yield from ()
 
 

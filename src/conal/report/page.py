@@ -45,8 +45,13 @@ from conal.report.wording import NONE, called, count, interval, listed, percent,
 
 def headlines(report: Report) -> list[Markup]:
     """The headlines, most important first; findings without a headline are left out."""
+    return [sentence for sentences in _sentences(report).values() for sentence in sentences]
+
+
+def _sentences(report: Report) -> dict[str, list[Markup]]:
+    """The headlines of each finding."""
     present = [finding for finding in all_findings() if finding.name in report]
-    return [sentence for finding in present for sentence in finding.headlines(report[finding.name], report)]
+    return {finding.name: list(finding.headlines(report[finding.name], report)) for finding in present}
 
 
 def lead(report: Report) -> Markup:
@@ -70,38 +75,27 @@ def to_script(data: Any) -> Markup:
 
 # The parts of the page: a template for each built-in finding, and one for all others.
 
-IN_HEADER = ("crowd",)
-"""Sections of ``report.json`` that the header of the page shows."""
-FIRST = ("next_steps",)
-"""Sections before the sentences of all findings."""
+ON_TOP = ("crowd",)
+"""Sections of ``report.json`` without a part of the page: the first screen shows them."""
 MAX_CELL = 240
 """Characters of a text in a cell of such a finding: lists of names are longer than a name."""
 MAX_ROWS = 300
 """Maximum number of rows of a finding without its own template; the file has all."""
 
 
-class Part(NamedTuple):
-    """A finding on the page: links for the navigation, as (anchor, text), and its section or sections."""
-
-    links: list[tuple[str, str]]
-    html: Markup
+def make_parts(content: dict[str, Any]) -> list[Markup]:
+    """One part per section of ``content["report"]``, in its order."""
+    return [_part(name, content) for name in content["report"] if name not in (*RESERVED, *ON_TOP)]
 
 
-def make_parts(content: dict[str, Any]) -> tuple[list[Part], list[Part]]:
-    """One part per section of ``content["report"]``, in its order, those that come first apart from the others."""
-    names = [name for name in content["report"] if name not in (*RESERVED, *IN_HEADER)]
-    made = {name: _part(name, content) for name in names}
-    return [made[name] for name in names if name in FIRST], [made[name] for name in names if name not in FIRST]
-
-
-def _part(name: str, content: dict[str, Any]) -> Part:
+def _part(name: str, content: dict[str, Any]) -> Markup:
     own = f"section-{name}.html"
-    made: Any = (
-        template(own).make_module(content)
-        if own in _assets()
-        else template("panel.html").make_module({"name": name, "panel": panel_of(name, content["report"][name])})
-    )
-    return Part(made.links, Markup(made))  # noqa: S704 - the template escapes
+    if own in _assets():
+        made = template(own).render(content)
+    else:
+        panel = panel_of(name, content["report"][name])
+        made = template("panel.html").render(name=name, panel=panel, sentences=content["sentences"].get(name))
+    return Markup(made)  # noqa: S704 - the template escapes
 
 
 class Panel(NamedTuple):
@@ -262,19 +256,16 @@ def _rendered(report: Report) -> str:
         "report": report,
         "origin": origin,
         "charts": figures(report),
+        "sentences": _sentences(report),
         "pictures": thumbnails(report),
         "suggested": report["suggestions"]["rows"][:ON_PAGE],
         "kept": _kept(report),
         "parameters": [(name, short(value, MAX_PARAMETER)) for name, value in sorted(origin["parameters"].items())],
     }
-    first, parts = make_parts(content)
     page: str = template("page.html").render(
         content,
-        lead=lead(report),
-        headlines=headlines(report),
         files=_files(report),
-        first=first,
-        parts=parts,
+        parts=make_parts(content),
         data=to_script({name: content[name] for name in ("charts", "pictures")} | {"annotators": _details(report)}),
         library=library,
         script=script,

@@ -19,15 +19,41 @@
     draw(place, data.charts[place.dataset.chart]);
   }
 
-  // In a notebook's frame, a link to a section would lead to the notebook.
-  if (document.URL === "about:srcdoc") {
-    for (const link of document.querySelectorAll('a[href^="#"]')) {
-      link.addEventListener("click", event => {
-        event.preventDefault();
-        document.getElementById(link.hash.slice(1)).scrollIntoView();
-      });
-    }
+  // Sections open by a link into them, by their address, and for printing.
+  const sections = Array.from(document.querySelectorAll(".sections > section > details"));
+  const all = document.getElementById("open-all");
+  function name() {
+    const open = sections.every(section => section.open);
+    all.textContent = open ? "Close all" : "Open all";
+    all.setAttribute("aria-expanded", open);
   }
+  function reveal(hash) {
+    const place = document.getElementById(decodeURIComponent(hash.slice(1)));
+    if (!place) return;
+    const section = place.closest("details") || place.querySelector("details");
+    if (section) section.open = true;
+    place.scrollIntoView();
+  }
+  for (const section of sections) section.addEventListener("toggle", name);
+  all.addEventListener("click", () => {
+    const open = !sections.every(section => section.open);
+    for (const section of sections) section.open = open;
+  });
+  let closed = [];
+  window.addEventListener("beforeprint", () => {
+    closed = sections.filter(section => !section.open);
+    for (const section of closed) section.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const section of closed) section.open = false; });
+  window.addEventListener("hashchange", () => reveal(location.hash));
+  const framed = document.URL === "about:srcdoc"; // in a notebook's frame, a link to a section would lead to the notebook
+  for (const link of document.querySelectorAll('a[href^="#"]')) {
+    link.addEventListener("click", event => {
+      if (framed) event.preventDefault();
+      reveal(link.hash);
+    });
+  }
+  if (location.hash) reveal(location.hash);
 
   // Every picture is on the page once, and shown where it is needed.
   function paint(image) {

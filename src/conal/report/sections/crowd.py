@@ -72,16 +72,16 @@ class Crowd(Finding):
         return section
 
     def headlines(self, section: Plain, report: Report) -> Iterator[Markup]:
-        """How often the cleaned label differs from the majority vote."""
+        """How often the inferred label differs from the majority vote."""
         changed = section["n_majority_changed"]
         if not section["n_tasks_labelled"]:
             return
         if changed:
-            yield Markup("The cleaned labels differ from the majority vote on <b>{}</b> ({}).").format(
+            yield Markup("The inferred labels differ from the majority vote on <b>{}</b> ({}).").format(
                 count(changed, "task", "tasks"), percent(changed / section["n_tasks_labelled"], 1)
             )
         else:
-            yield Markup("The cleaned label equals the majority vote on <b>every task</b>.")
+            yield Markup("The inferred label equals the majority vote on <b>every task</b>.")
 
 
 def _alpha(evidence: Evidence, seed: int) -> Plain | None:

@@ -29,7 +29,7 @@ class GoldRatesFinding(Finding):
     *AnnotatorRate*: The share of one annotator's labels that are right. Keys: ``value``, ``low``, ``high``,
     ``n_gold``, ``n_effective``, ``worker``, ``name`` (not always), ``above`` (not always).
 
-    *GoldRatesSection*: Rates of all tasks that have labels. ``cleaned`` is the share of the cleaned labels that are
+    *GoldRatesSection*: Rates of all tasks that have labels. ``cleaned`` is the share of the inferred labels that are
     right, before true labels replace any, None where no fit judged them without these; ``claimed`` what the model
     says that it is, ``crowd`` the share of the crowd's labels, and ``majority`` that of the majority votes.
     ``design`` is "random", or "planned" if the true labels came with the probabilities by which their tasks were

@@ -22,7 +22,7 @@ MAX_SHOWN = 300
 
 @register("tasks")
 class Tasks(Finding):
-    """The cleaned labels, and the tasks that most deserve a second look.
+    """The inferred labels, and the tasks that most deserve a second look.
 
     *TaskRow*: Everything that the lists say about a task. Keys: ``text`` (not always), ``link`` (not always),
     ``picture`` (not always), ``picture_link`` (not always), ``task``, ``label``, ``probability``, ``second_label``,
@@ -31,10 +31,10 @@ class Tasks(Finding):
 
     *TaskList*: How many tasks there are, and the first of them. Keys: ``total``, ``rows``.
 
-    *Sides*: How often the cleaned label follows each side where classifier and crowd disagree. Keys: ``classifier``,
+    *Sides*: How often the inferred label follows each side where classifier and crowd disagree. Keys: ``classifier``,
     ``crowd``, ``neither``.
 
-    *Disagreements*: Tasks on which the classifier contradicts the majority vote, but the cleaned label follows the
+    *Disagreements*: Tasks on which the classifier contradicts the majority vote, but the inferred label follows the
     vote. Those whose label follows the classifier are in the list of likely wrong ones. ``sides`` counts both.
     ``held_out`` says whether the classifier was not trained on the tasks that it predicts. Keys: ``total``, ``rows``,
     ``sides``, ``held_out`` (not always).
@@ -126,8 +126,8 @@ class Tasks(Finding):
         sides = section["disagreements"]["sides"] if "disagreements" in section else None
         if sides is not None and any(sides.values()):
             yield Markup(
-                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The cleaned "
-                "label follows the classifier on {} and the majority vote on {}."
+                "The classifier, which sees only the features, contradicts the majority vote on <b>{}</b>. The "
+                "inferred label follows the classifier on {} and the majority vote on {}."
             ).format(
                 count(sides["classifier"] + sides["crowd"] + sides["neither"], "task", "tasks"),
                 count(sides["classifier"]),
