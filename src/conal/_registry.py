@@ -78,14 +78,28 @@ class Registry(Generic[T]):
         return sorted(self._entries)
 
     def get(self, name: str) -> T:
-        """The object registered as ``name``; an unknown name is an error that lists the known ones."""
-        self.discover()
+        """The object registered as ``name``; an unknown name is an error that lists the known ones.
+
+        A module of that name is imported alone, because importing all of them takes as long as a small job.
+        """
+        own = f"{self.package}.{str(name).replace('-', '_')}"
+        if not self._discovered and name not in self._entries and _is_module(own):
+            importlib.import_module(own)
+        if name not in self._entries:
+            self.discover()
         if name in self._entries:
             found: T = self._entries[name]
             return found
         close = closest(str(name).lower(), self.names())
         hint = f"; did you mean {close!r}?" if close else "."
         raise InputError(f"there is no {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # no name that a module can have
+        return False
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
