@@ -13,9 +13,6 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-# NumPy helpers that several packages use.
-
-
 def row_slices(n: int, cells: int, limit: int) -> Iterator[slice]:
     """Slices of ``range(n)`` that keep a temporary array with ``cells`` numbers per row below ``limit`` numbers.
 
@@ -49,3 +46,13 @@ def grouped_sums(groups: npt.NDArray[Any], values: npt.NDArray[Any], n: int) -> 
     for c in range(values.shape[1]):
         sums[:, c] = np.bincount(groups, weights=values[:, c], minlength=n)
     return sums
+
+
+def grouped_means(groups: npt.NDArray[Any], values: npt.NDArray[Any], n: int, empty: float | FloatArray) -> FloatArray:
+    """(n,) means of numbers by group; ``empty`` for groups without any.
+
+    >>> grouped_means(np.array([0, 2, 0]), np.array([1.0, 2.0, 3.0]), 3, empty=0.5).tolist()
+    [2.0, 0.5, 2.0]
+    """
+    sizes = np.bincount(groups, minlength=n)
+    return np.where(sizes > 0, grouped_sums(groups, values, n) / np.maximum(sizes, 1), empty)

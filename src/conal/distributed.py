@@ -100,18 +100,15 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
     if start != "votes":
         raise InputError(f"{aggregator.name}: the start {start!r} needs all tasks in one process; use 'votes'")
     _join()
-    rank, world = dist.get_rank(), dist.get_world_size()
     crowd = Annotations.of(data)
     aggregator._check_memory(crowd)
-    mine = np.arange(rank, crowd.n_tasks, world)
+    mine = np.arange(dist.get_rank(), crowd.n_tasks, dist.get_world_size())
     part = crowd[mine]
     aggregator.known_codes_ = known_codes(crowd, true_labels)
     aggregator.inclusion_ = inclusion_of(crowd, true_labels)
-    own = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), aggregator.known_codes_[mine])))
-    probas = np.empty((crowd.n_tasks, crowd.n_classes))
-    for other, rows in enumerate(_gathered(own, crowd.n_tasks, world)):
-        probas[other::world] = rows
-    aggregator.adopt_posterior(crowd, aggregator._with_abstentions(crowd, probas))
+    probas = np.zeros((crowd.n_tasks, crowd.n_classes))
+    probas[mine] = aggregator.learn(SharedEngine(aggregator.engine(Votes(part), aggregator.known_codes_[mine])))
+    aggregator.adopt_posterior(crowd, aggregator._with_abstentions(crowd, _summed(probas)))
     return aggregator
 
 
@@ -153,16 +150,6 @@ def _summed(values: FloatArray) -> FloatArray:
     total = torch.from_numpy(np.array(values, dtype=np.float64))  # a copy, contiguous
     dist.all_reduce(total)
     return total.numpy()
-
-
-def _gathered(values: FloatArray, n_tasks: int, world: int) -> list[FloatArray]:
-    """Every process's rows; their numbers differ by one at most."""
-    sizes = [len(range(rank, n_tasks, world)) for rank in range(world)]
-    padded = np.zeros((max(sizes), values.shape[1]))
-    padded[: len(values)] = values
-    parts = [torch.empty(padded.shape, dtype=torch.float64) for _ in range(world)]
-    dist.all_gather(parts, torch.from_numpy(padded))
-    return [part.numpy()[:size] for part, size in zip(parts, sizes, strict=True)]
 
 
 # One fit by several processes, on one or several machines.

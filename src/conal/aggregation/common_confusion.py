@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, grouped_means, grouped_sums
 from conal.aggregation.base import register
 from conal.aggregation.counts import (
     Array,
@@ -290,7 +289,7 @@ class CommonConfusion(MatrixAggregator[Mixture]):
             return super()._log_joint(votes, parameters)
         with np.errstate(divide="ignore"):
             mixed = mixture(parameters.omega, *_columns(votes, parameters))
-            return np.asarray(np.log(parameters.rho) + votes.of_tasks @ np.log(mixed))
+            return np.log(parameters.rho) + grouped_sums(votes.annotations.tasks, np.log(mixed), votes.shape[0])
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
@@ -304,7 +303,7 @@ class CommonConfusion(MatrixAggregator[Mixture]):
         self.class_prior_, self.common_confusion_, self.annotator_confusion_, omega = parameters
         annotators = votes.annotations.annotators
         if self.omega == "annotation":
-            self.annotation_omega_, self.omega_ = omega, _means(omega, annotators, votes.shape[1])
+            self.annotation_omega_, self.omega_ = omega, grouped_means(annotators, omega, votes.shape[1], empty=0.5)
         else:
             self.annotation_omega_, self.omega_ = omega[annotators], omega
         self.confusion_ = mixture(self.omega_, self.common_confusion_, self.annotator_confusion_)
@@ -320,13 +319,6 @@ def _columns(votes: Votes, parameters: Mixture) -> tuple[FloatArray, FloatArray]
     """(P, C) twice: P(the label | true c) by the common confusion and by its annotator's own."""
     annotators, labels = votes.annotations.annotators, votes.annotations.labels
     return parameters.pi_g.T[labels], parameters.pi_r[annotators, :, labels]
-
-
-def _means(values: FloatArray, annotators: npt.NDArray[np.int32], n_annotators: int) -> FloatArray:
-    """(R,) means over an annotator's labels; one half without any."""
-    given = np.bincount(annotators, minlength=n_annotators)
-    totals = np.bincount(annotators, weights=values, minlength=n_annotators)
-    return np.where(given > 0, totals / np.maximum(given, 1), 0.5)
 
 
 # Back-off: an annotator's own matrix where there are labels to learn it from, and the crowd's where there are few.

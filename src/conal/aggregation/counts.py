@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray, IntArray, grouped_sums
+from conal._arrays import FloatArray, IntArray, grouped_means, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
@@ -133,23 +133,6 @@ class Votes:
         """The tasks of each label of each annotator."""
         return self.by_task.T.tocsr()
 
-    @cached_property
-    def of_tasks(self) -> Any:
-        """(N, A) sparse: 1 where a label is the task's. A product with it sums values of labels by task."""
-        A = len(self.cells)
-        indptr = self.annotations.indptr.astype(self.cells.dtype)
-        return scipy.sparse.csr_array(
-            (np.ones(A), np.arange(A, dtype=self.cells.dtype), indptr), shape=(self.shape[0], A)
-        )
-
-    @cached_property
-    def of_annotators(self) -> Any:
-        """(R, A) sparse: 1 where a label is the annotator's."""
-        A, who = len(self.cells), self.annotations.annotators
-        order = np.argsort(who, kind="stable").astype(self.cells.dtype)
-        indptr = np.concatenate([[0], np.cumsum(self.annotations.labels_per_annotator())]).astype(self.cells.dtype)
-        return scipy.sparse.csr_array((np.ones(A), order, indptr), shape=(self.shape[1], A))
-
     def counts(self, posterior: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """(R, C, C) expected ``[r, c, l]``: how many labels l annotator r gave to tasks of class c.
 
@@ -219,11 +202,9 @@ def agreement(crowd: Annotations, codes: IntArray, among: npt.NDArray[np.bool_] 
 
     ``among`` (N,) says which tasks count; all by default.
     """
-    right: npt.NDArray[Any] = crowd.labels == codes[crowd.tasks]
-    counts = np.ones(len(right)) if among is None else among[crowd.tasks].astype(np.float64)
-    given = np.bincount(crowd.annotators, weights=counts, minlength=crowd.n_annotators)
-    agreed = np.bincount(crowd.annotators, weights=counts * right, minlength=crowd.n_annotators)
-    return np.where(given > 0, agreed / np.maximum(given, 1), 1.0 / max(crowd.n_classes, 1))
+    counts = slice(None) if among is None else among[crowd.tasks]
+    right = (crowd.labels == codes[crowd.tasks])[counts]
+    return grouped_means(crowd.annotators[counts], right, crowd.n_annotators, empty=1.0 / max(crowd.n_classes, 1))
 
 
 # An order of tasks, annotators, classes and labels that does not depend on their names, for random draws.

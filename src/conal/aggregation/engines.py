@@ -149,15 +149,13 @@ class Expectation:
     ----------
     log_evidence : float
         sum_i log sum_c P(z_i = c, labels of task i), the objective without the prior of the parameters.
-    sums : Sums or callable
-        The :class:`Sums`, or what gives them.
+    sums : callable
+        Gives the :class:`Sums`.
     posterior : callable
         Gives the posterior (N, C).
     """
 
-    def __init__(
-        self, log_evidence: float, sums: Sums | Callable[[], Sums], posterior: Callable[[], FloatArray]
-    ) -> None:
+    def __init__(self, log_evidence: float, sums: Callable[[], Sums], posterior: Callable[[], FloatArray]) -> None:
         self.log_evidence = log_evidence
         self._make_sums = sums
         self._make_posterior = posterior
@@ -165,7 +163,7 @@ class Expectation:
     @cached_property
     def sums(self) -> Sums:
         """The expected counts."""
-        return self._make_sums if isinstance(self._make_sums, Sums) else self._make_sums()
+        return self._make_sums()
 
     @cached_property
     def posterior(self) -> FloatArray:
@@ -209,12 +207,22 @@ class Engine(ABC, Generic[Parameters]):
         self.n_annotations = votes.annotations.n_annotations
 
     @abstractmethod
-    def start(self, posterior: FloatArray) -> Expectation:
-        """The expectation by a guess at the posterior (N, C), which may be changed in place; it has no evidence."""
-
-    @abstractmethod
     def expect(self, parameters: Parameters) -> Expectation:
         """The E-step under the parameters."""
+
+    def start(self, posterior: FloatArray) -> Expectation:
+        """The expectation by a guess at the posterior (N, C), which may be changed in place; it has no evidence."""
+        return self._expectation(-math.inf, clamped(posterior, self.known))
+
+    def _expectation(self, log_evidence: float, posterior: FloatArray) -> Expectation:
+        def sums() -> Sums:
+            return Sums(self._counts(posterior), np.ones(len(posterior)) @ posterior, len(posterior))
+
+        return Expectation(log_evidence, sums, lambda: posterior)
+
+    def _counts(self, posterior: FloatArray) -> FloatArray:
+        """(R, C, C) expected labels by a posterior."""
+        return self.votes.counts(posterior)
 
 
 # The E-step of any model, from its log-joint: the counts are a sparse product.
@@ -242,10 +250,6 @@ class SparseEngine(Engine[Parameters]):
         super().__init__(votes, known)
         self.log_joint = log_joint
 
-    def start(self, posterior: FloatArray) -> Expectation:
-        """The expectation by a guess at the posterior."""
-        return self._expectation(-math.inf, clamped(posterior, self.known))
-
     def expect(self, parameters: Parameters) -> Expectation:
         """The E-step under the parameters."""
         weights = self.log_joint(parameters)  # changed in place from here: it is large, and ours alone
@@ -259,12 +263,6 @@ class SparseEngine(Engine[Parameters]):
         evidence = top + np.log(total)
         evidence[given] = known_joint
         return self._expectation(float(evidence.sum()), clamped(weights, self.known))
-
-    def _expectation(self, log_evidence: float, posterior: FloatArray) -> Expectation:
-        def sums() -> Sums:
-            return Sums(self.votes.counts(posterior), np.ones(len(posterior)) @ posterior, len(posterior))
-
-        return Expectation(log_evidence, sums, lambda: posterior)
 
 
 # The E-step of models with a confusion matrix per annotator, in one compiled pass over the labels.
@@ -285,41 +283,25 @@ class CompiledEngine(Engine[tuple[FloatArray, FloatArray]]):
         """Whether there is a compiler, and enough labels to make it worthwhile."""
         return votes.annotations.n_annotations >= COMPILED_FROM and expectation_for(votes.shape[2]).usable
 
-    def start(self, posterior: FloatArray) -> Expectation:
-        """The expectation by a guess at the posterior."""
-        guess = clamped(posterior, self.known)
-        return Expectation(-math.inf, lambda: self._counted(guess), lambda: guess)
-
     def expect(self, parameters: tuple[FloatArray, FloatArray]) -> Expectation:
         """The E-step under class prior and confusion matrices."""
-        C = self.votes.shape[2]
-        sums, log_evidence = self._pass(parameters, np.empty((0, C)))
-        return Expectation(log_evidence, sums, lambda: self._posterior(parameters))
+        sums, log_evidence, _ = self._pass(parameters, 0)
+        return Expectation(log_evidence, lambda: sums, lambda: self._pass(parameters, sums.n_tasks)[2])
 
-    def _posterior(self, parameters: tuple[FloatArray, FloatArray]) -> FloatArray:
-        N, _, C = self.votes.shape
-        posterior = np.empty((N, C))
-        self._pass(parameters, posterior)
-        return posterior
-
-    def _pass(self, parameters: tuple[FloatArray, FloatArray], posterior: FloatArray) -> tuple[Sums, float]:
-        """Expected counts and evidence; a ``posterior`` that has rows is filled."""
+    def _pass(self, parameters: tuple[FloatArray, FloatArray], n_kept: int) -> tuple[Sums, float, FloatArray]:
+        """Expected counts, evidence, and the posterior of all tasks, or of none."""
         rho, pi_r = parameters
         N, R, C = self.votes.shape
-        counts, shares = np.zeros((R * C, C)), np.zeros(C)
+        counts, shares, posterior = np.zeros((R, C, C)), np.zeros(C), np.empty((n_kept, C))  # observed before true
         pi = np.ascontiguousarray(pi_r.transpose(0, 2, 1)).reshape(R * C, C)
-        indptr, cells = self.votes.annotations.indptr, self.votes.cells
-        log_evidence = expectation_for(C)(indptr, cells, self.known, rho, pi, counts, shares, posterior)
-        return Sums(_true_before_observed(counts, R), shares, N), float(log_evidence)
+        labels = self.votes.annotations.indptr, self.votes.cells
+        added = counts.reshape(R * C, C), shares, posterior
+        log_evidence = expectation_for(C)(*labels, self.known, rho, pi, *added)
+        return Sums(counts.transpose(0, 2, 1), shares, N), float(log_evidence), posterior
 
-    def _counted(self, posterior: FloatArray) -> Sums:
-        N, R, C = self.votes.shape
-        counts = np.zeros((R * C, C))
-        counting_for(C)(self.votes.annotations.indptr, self.votes.cells, posterior, counts)
-        return Sums(_true_before_observed(counts, R), np.ones(N) @ posterior, N)
-
-
-def _true_before_observed(counts: FloatArray, R: int) -> FloatArray:
-    """(R, C, C) ``[annotator, true, observed]`` from (R C, C) ``[annotator observed, true]``."""
-    C = counts.shape[1]
-    return counts.reshape(R, C, C).transpose(0, 2, 1)
+    def _counts(self, posterior: FloatArray) -> FloatArray:
+        _, R, C = self.votes.shape
+        counts = np.zeros((R, C, C))  # observed before true
+        labels = self.votes.annotations.indptr, self.votes.cells
+        counting_for(C)(*labels, posterior, counts.reshape(R * C, C))
+        return counts.transpose(0, 2, 1)

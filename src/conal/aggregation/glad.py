@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, grouped_means, grouped_sums
 from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, class_shares, normalised, one_coin
 from conal.aggregation.em import EMAggregator, climb
@@ -23,6 +24,9 @@ HIGHEST = 50.0
 
 LONGEST_STEP = 1.0
 """Longest step of a coordinate in one iteration: where the objective is nearly straight, Newton steps overshoot."""
+
+Codes = npt.NDArray[np.integer]
+Function = Callable[[FloatArray], FloatArray]
 
 
 class Abilities(NamedTuple):
@@ -117,9 +121,9 @@ class GLAD(EMAggregator[Abilities]):
         s = _log_odds(votes, parameters.alpha, parameters.b)
         # Every label first counts as wrong for every class; then the odds make it right for the class it names.
         log_others = np.log(max(C - 1, 1))
-        wrong = _sums(crowd.tasks, scipy.special.log_expit(-s) - log_others, N)
+        wrong = grouped_sums(crowd.tasks, scipy.special.log_expit(-s) - log_others, N)
         cells = crowd.tasks.astype(np.int64) * C + crowd.labels
-        odds = _sums(cells, s + log_others, N * C).reshape(N, C)
+        odds = grouped_sums(cells, s + log_others, N * C).reshape(N, C)
         with np.errstate(divide="ignore"):  # an estimated prior of zero rules a class out
             return np.asarray(np.log(parameters.rho) + wrong[:, None] + odds)
 
@@ -145,11 +149,6 @@ def _log_odds(votes: Votes, alpha: FloatArray, b: FloatArray) -> FloatArray:
     return alpha[votes.annotations.annotators] * _easiness(b)[votes.annotations.tasks]
 
 
-def _sums(groups: npt.NDArray[np.integer], values: FloatArray, size: int) -> FloatArray:
-    """(size,) sum of the values of every group."""
-    return np.asarray(np.bincount(groups, weights=values, minlength=size), dtype=np.float64)
-
-
 def _log_normal(x: FloatArray) -> FloatArray:
     """Log-density of N(1, 1), without its constant."""
     return -0.5 * (x - PRIOR_MEAN) ** 2
@@ -162,42 +161,36 @@ def _expected_log_likelihood(right: FloatArray, s: FloatArray) -> FloatArray:
 
 def _better_alpha(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray) -> FloatArray:
     """One Newton step on every ability; ``right`` (n_annotations,) = probability that the label is right."""
-    who, R = votes.annotations.annotators, len(alpha)
+    who = votes.annotations.annotators
     easiness = _easiness(b)[votes.annotations.tasks]
-
-    def objective(alpha: FloatArray) -> FloatArray:
-        return _sums(who, _expected_log_likelihood(right, alpha[who] * easiness), R) + _log_normal(alpha)
-
-    sigma = scipy.special.expit(alpha[who] * easiness)
-    gradient = _sums(who, (right - sigma) * easiness, R) - (alpha - PRIOR_MEAN)
-    curvature = _sums(who, sigma * (1 - sigma) * easiness**2, R) + 1
-    return climb(objective, alpha, _at_most(gradient / curvature))
+    return _better(alpha, who, right, lambda alpha: alpha[who] * easiness, lambda s: easiness)
 
 
 def _better_b(votes: Votes, right: FloatArray, alpha: FloatArray, b: FloatArray) -> FloatArray:
     """One step of Fisher scoring on every log-easiness."""
-    task, N = votes.annotations.tasks, len(b)
-    ability = alpha[votes.annotations.annotators]
-
-    def objective(b: FloatArray) -> FloatArray:
-        return _sums(task, _expected_log_likelihood(right, ability * _easiness(b)[task]), N) + _log_normal(b)
-
-    s = ability * _easiness(b)[task]
-    sigma = scipy.special.expit(s)
-    gradient = _sums(task, (right - sigma) * s, N) - (b - PRIOR_MEAN)
-    # The objective is not concave in b. The expected curvature is always positive, so that every step goes up.
-    curvature = _sums(task, sigma * (1 - sigma) * s**2, N) + 1
-    return climb(objective, b, _at_most(gradient / curvature))
+    task, ability = votes.annotations.tasks, alpha[votes.annotations.annotators]
+    return _better(b, task, right, lambda b: ability * _easiness(b)[task], lambda s: s)
 
 
-def _at_most(step: FloatArray) -> FloatArray:
-    return np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+def _better(x: FloatArray, whose: Codes, right: FloatArray, log_odds: Function, slope: Function) -> FloatArray:
+    """A step on all of x, each ``whose`` (n_annotations,) labels these are.
+
+    ``log_odds`` gives s of every label by x, and ``slope`` its derivative by s. The objective is not concave in b. The
+    expected curvature is always positive, so that every step goes up.
+    """
+
+    def objective(x: FloatArray) -> FloatArray:
+        return grouped_sums(whose, _expected_log_likelihood(right, log_odds(x)), len(x)) + _log_normal(x)
+
+    s = log_odds(x)
+    sigma, along = scipy.special.expit(s), slope(s)
+    gradient = grouped_sums(whose, (right - sigma) * along, len(x)) - (x - PRIOR_MEAN)
+    curvature = grouped_sums(whose, sigma * (1 - sigma) * along**2, len(x)) + 1
+    return climb(objective, x, np.clip(gradient / curvature, -LONGEST_STEP, LONGEST_STEP))
 
 
 def _mean_skill(votes: Votes, parameters: Abilities) -> FloatArray:
     """(R,) mean probability of a right label over the annotator's tasks; without any, at the prior mean of easiness."""
-    crowd = votes.annotations
-    given = crowd.labels_per_annotator()
-    right = _sums(crowd.annotators, scipy.special.expit(_log_odds(votes, parameters.alpha, parameters.b)), len(given))
+    right = scipy.special.expit(_log_odds(votes, parameters.alpha, parameters.b))
     unseen = scipy.special.expit(parameters.alpha * np.exp(PRIOR_MEAN))
-    return np.where(given > 0, right / np.maximum(given, 1), unseen)
+    return grouped_means(votes.annotations.annotators, right, len(unseen), empty=unseen)

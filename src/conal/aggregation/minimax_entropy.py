@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import BoolArray, FloatArray
+from conal._arrays import BoolArray, FloatArray, grouped_sums
 from conal._system import kernel
 from conal.aggregation.base import register
 from conal.aggregation.common_confusion import rows
@@ -37,13 +37,10 @@ class Kind(NamedTuple):
 
     Attributes
     ----------
-    labels_of : (B, A) sparse
-        Whose each label is.
     whose, others, labels : (A,)
-        The same as codes, the codes of the other kind, and the labels.
+        Whose each label is, the codes of the other kind, and the labels.
     """
 
-    labels_of: Any
     whose: Codes
     others: Codes
     labels: Codes
@@ -51,10 +48,11 @@ class Kind(NamedTuple):
     def log_evidence(self, own: FloatArray, other: FloatArray, weights: FloatArray) -> FloatArray:
         """(B,) weighted sum of the log-probabilities of the labels, by scores (B, C) and those of the other kind."""
         if self._compiled(own):
-            sums = np.zeros(len(own))
-            _log_evidence(self.whose, self.others, self.labels, weights, own, other, sums)
-            return sums
-        return np.asarray(self.labels_of @ (weights * log_prob(own[self.whose] + other[self.others], self.labels)))
+            C, evidence = own.shape[1], np.zeros(len(own))
+            _add_up(*self, weights, own, other, evidence, np.empty((0, C)), np.empty((0, C, C)))
+            return evidence
+        scores = own[self.whose] + other[self.others]
+        return grouped_sums(self.whose, weights * log_prob(scores, self.labels), len(own))
 
     def better(self, own: FloatArray, other: FloatArray, weights: FloatArray, penalty: float) -> FloatArray:
         """A Newton step on all scores (B, C), each halved where its penalised evidence would fall."""
@@ -73,49 +71,35 @@ class Kind(NamedTuple):
         B, C = own.shape
         if self._compiled(own):
             gradient, curvature = np.zeros((B, C)), np.zeros((B, C, C))
-            _slopes(self.whose, self.others, self.labels, weights, own, other, gradient, curvature)
+            _add_up(*self, weights, own, other, np.zeros(B), gradient, curvature)
             return gradient, curvature
         p = np.exp(scipy.special.log_softmax(own[self.whose] + other[self.others], axis=1))
         expected = weights[:, None] * p
         missing = -expected
         missing[np.arange(len(p)), self.labels] += weights
-        columns = [self.labels_of @ (expected * p[:, [k]]) for k in range(C)]
-        diagonal = np.asarray(self.labels_of @ expected)[:, :, None] * np.eye(C)
-        return np.asarray(self.labels_of @ missing), np.asarray(diagonal - np.stack(columns, axis=2))
+        columns = [grouped_sums(self.whose, expected * p[:, [k]], B) for k in range(C)]
+        diagonal = grouped_sums(self.whose, expected, B)[:, :, None] * np.eye(C)
+        return grouped_sums(self.whose, missing, B), diagonal - np.stack(columns, axis=2)
 
     def _compiled(self, own: FloatArray) -> bool:
-        return len(self.labels) * own.shape[1] ** 2 >= COMPILED_FROM and _slopes.usable
+        return len(self.labels) * own.shape[1] ** 2 >= COMPILED_FROM and _add_up.usable
 
 
 @kernel
-def _log_evidence(whose, others, labels, weights, own, other, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Add to ``sums`` (B,); see :meth:`Kind.log_evidence`."""
-    C = own.shape[1]
-    for a in range(len(labels)):
-        if weights[a] == 0.0:
-            continue
-        b, o = whose[a], others[a]
-        top = -math.inf
-        for k in range(C):
-            top = max(top, own[b, k] + other[o, k])
-        total = 0.0
-        for k in range(C):
-            total += math.exp(own[b, k] + other[o, k] - top)
-        sums[b] += weights[a] * (own[b, labels[a]] + other[o, labels[a]] - top - math.log(total))
-
-
-@kernel
-def _slopes(  # type: ignore[no-untyped-def]  # pragma: no cover
-    whose, others, labels, weights, own, other, gradient, curvature
+def _add_up(  # type: ignore[no-untyped-def]  # pragma: no cover
+    whose, others, labels, weights, own, other, evidence, gradient, curvature
 ):
-    """Add to ``gradient`` (B, C) and ``curvature`` (B, C, C); see :meth:`Kind._slopes`."""
+    """Add to ``evidence`` (B,), and to ``gradient`` (B, C) and ``curvature`` (B, C, C), which are empty if not wanted.
+
+    See :meth:`Kind.log_evidence` and :meth:`Kind._slopes`.
+    """
     C = own.shape[1]
     p = np.empty(C)
     for a in range(len(labels)):
         weight = weights[a]
         if weight == 0.0:
             continue
-        b, o = whose[a], others[a]
+        b, o, y = whose[a], others[a], labels[a]
         top = -math.inf
         for k in range(C):
             top = max(top, own[b, k] + other[o, k])
@@ -123,9 +107,12 @@ def _slopes(  # type: ignore[no-untyped-def]  # pragma: no cover
         for k in range(C):
             p[k] = math.exp(own[b, k] + other[o, k] - top)
             total += p[k]
+        evidence[b] += weight * (own[b, y] + other[o, y] - top - math.log(total))
+        if len(gradient) == 0:
+            continue
         for k in range(C):
             p[k] /= total
-        gradient[b, labels[a]] += weight
+        gradient[b, y] += weight
         for k in range(C):
             gradient[b, k] -= weight * p[k]
             curvature[b, k, k] += weight * p[k]
@@ -256,8 +243,8 @@ class MinimaxEntropy(EMAggregator[Scores]):
         crowd, (N, R, C) = votes.annotations, votes.shape
         sigma, tau, alpha, beta = previous or Scores(np.zeros((R, C, C)), np.zeros((N, C, C)), *self._penalties(votes))
         sigma, tau = sigma.copy(), tau.copy()
-        annotators = Kind(votes.of_annotators, crowd.annotators, crowd.tasks, crowd.labels)
-        tasks = Kind(votes.of_tasks, crowd.tasks, crowd.annotators, crowd.labels)
+        annotators = Kind(crowd.annotators, crowd.tasks, crowd.labels)
+        tasks = Kind(crowd.tasks, crowd.annotators, crowd.labels)
         for c in range(C):
             weights = expectation.posterior[crowd.tasks, c]
             sigma[:, c] = annotators.better(sigma[:, c], tau[:, c], weights, alpha)
@@ -267,7 +254,7 @@ class MinimaxEntropy(EMAggregator[Scores]):
     def _log_joint(self, votes: Votes, parameters: Scores) -> FloatArray:
         crowd, C = votes.annotations, votes.shape[2]
         sigma, tau, ones = parameters.sigma, parameters.tau, np.ones(crowd.n_annotations)
-        tasks = Kind(votes.of_tasks, crowd.tasks, crowd.annotators, crowd.labels)
+        tasks = Kind(crowd.tasks, crowd.annotators, crowd.labels)
         by_class = [tasks.log_evidence(tau[:, c], sigma[:, c], ones) for c in range(C)]
         return np.asarray(np.stack(by_class, axis=1) - np.log(C))
 

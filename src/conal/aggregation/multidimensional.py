@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, grouped_sums
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.common_confusion import rows
 from conal.aggregation.counts import Votes, clamped, class_shares, normalised, ranks_of, vote_shares
@@ -188,7 +188,7 @@ class Question:
         objective = fit.sum() + log_density.sum() - ((w - 1) ** 2).sum() / (2 * model.sigma_w**2)
         objective -= (tau**2).sum() / (2 * model.sigma_tau**2)
         toward = (self.place[0] + yes * (self.place[1] - self.place[0]))[:, None]
-        in_x = self.votes.of_tasks @ (slope[:, None] * own_w) - (x - toward) / model.sigma_x**2
-        in_w = self.votes.of_annotators @ (slope[:, None] * own_x) - (w - 1) / model.sigma_w**2
-        in_tau = -(self.votes.of_annotators @ slope) - tau / model.sigma_tau**2
+        in_x = grouped_sums(crowd.tasks, slope[:, None] * own_w, len(x)) - (x - toward) / model.sigma_x**2
+        in_w = grouped_sums(crowd.annotators, slope[:, None] * own_x, len(w)) - (w - 1) / model.sigma_w**2
+        in_tau = -grouped_sums(crowd.annotators, slope, len(w)) - tau / model.sigma_tau**2
         return -float(objective), -Space(in_x, in_w, in_tau).flat()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 import numpy.typing as npt
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, grouped_means
 from conal.aggregation.base import Aggregator, register
 from conal.aggregation.counts import agreement, clamped, normalised, vote_shares
 from conal.data.annotations import Annotations
@@ -168,8 +168,7 @@ def _accuracy(crowd: Annotations, known: npt.NDArray[np.int64], certain: npt.NDA
     tested = certain[crowd.tasks]
     right = crowd.labels[tested] == known[crowd.tasks[tested]]
     overall = float(right.mean()) if len(right) else 1.0
-    given = np.bincount(crowd.annotators[tested], minlength=crowd.n_annotators)
-    return np.where(given > 0, agreement(crowd, known, certain), overall)
+    return grouped_means(crowd.annotators[tested], right, crowd.n_annotators, empty=overall)
 
 
 # Wawa: votes weighted by how often an annotator agrees with the majority.
