@@ -89,9 +89,9 @@ def test_nothing_is_computed_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatc
     passes = []
     whole_pass = CompiledEngine._pass
 
-    def counted(self: CompiledEngine, parameters: Any, posterior: Any) -> Any:
-        passes.append(len(posterior))
-        return whole_pass(self, parameters, posterior)
+    def counted(self: CompiledEngine, parameters: Any, n_kept: int) -> Any:
+        passes.append(n_kept)
+        return whole_pass(self, parameters, n_kept)
 
     monkeypatch.setattr(CompiledEngine, "_pass", counted)
     votes = Votes(crowd())

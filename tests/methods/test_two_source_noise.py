@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from conal.aggregation.group_confusion import drawn_to_groups
+from conal.aggregation.group_confusion import levels_of
 from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
 
 from .loops import slow_sources
@@ -82,7 +82,7 @@ def test_matrices_are_drawn_to_those_of_groups() -> None:
     groups = np.array([0, 1, 0, 1])
     noise = noise_model(R, pooling=2.0, learn_omega=False, groups=torch.from_numpy(groups))
     noise.fit(torch.from_numpy(counts).float())
-    pseudo = drawn_to_groups(counts, groups)
+    pseudo = levels_of(counts, groups).alpha[groups]
     expected = (counts + pseudo) / (counts + pseudo).sum(2, keepdims=True)
     np.testing.assert_allclose(noise.pi_r.numpy(), expected, atol=1e-5)
     np.testing.assert_allclose(noise.row_pseudo.numpy(), pseudo.sum(2), rtol=1e-5)

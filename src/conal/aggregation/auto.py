@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import Aggregator, aggregators, make, register
-from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import Votes, clamped, class_shares
+from conal.aggregation.counts import Votes, clamped, class_shares, expected_skills, normalised
 from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -132,8 +131,8 @@ class Auto(Aggregator):
         probas = clamped(np.mean([self.members_[name].probas_ for name in kept], axis=0), known)
         self.chosen_ = "mean"
         self.why_ = self._why_the_mean(kept, n_judges)
-        self.confusion_ = rows(Votes(crowd).counts(probas), SMOOTHING)
-        self.skills_ = np.einsum("c,rcc->r", class_shares(probas), self.confusion_)
+        self.confusion_ = normalised(Votes(crowd).counts(probas) + SMOOTHING)
+        self.skills_ = expected_skills(class_shares(probas), self.confusion_)
         return probas
 
     def _why_the_mean(self, kept: list[str], n_judges: int) -> str:

@@ -15,7 +15,7 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal._registry import Registry
-from conal.aggregation.counts import agreement, normalised, vote_shares
+from conal.aggregation.counts import agreement, expected_skills, logarithm, normalised, vote_shares
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
@@ -126,12 +126,10 @@ def _rates(asked: Asked, posterior: FloatArray) -> FloatArray:
 
 def _expected(asked: Asked, posterior: FloatArray, rates: FloatArray) -> tuple[FloatArray, float]:
     """The E-step, and the log-probability of the refusals."""
-    with np.errstate(divide="ignore"):  # of classes that are ruled out, and of annotators who never or always decline
-        logs = np.log(posterior) + asked.refused.T @ np.log(rates) + asked.answered.T @ np.log1p(-rates)
-    top = logs.max(1, keepdims=True)
-    weights = np.exp(logs - top)
-    total = weights.sum(1, keepdims=True)
-    return weights / total, float((top + np.log(total)).sum())
+    # Of classes that are ruled out, and of annotators who never or always decline, logarithms are infinite.
+    logs = logarithm(posterior) + asked.refused.T @ logarithm(rates) + asked.answered.T @ logarithm(1 - rates)
+    evidence = scipy.special.logsumexp(logs, axis=1, keepdims=True)
+    return np.exp(logs - evidence), float(evidence.sum())
 
 
 def _log_prior(asked: Asked, rates: FloatArray) -> float:
@@ -177,6 +175,7 @@ class Fitted:
     inclusion_: FloatArray | None = None
     annotator_info_: AnnotatorInfo | None = None
     learned_from_: tuple[TrainingRecord, ...] = ()
+    class_prior_: FloatArray
     _previous: FloatArray | None = None
     """Posterior (N, C) from which an update starts, while it lasts."""
 
@@ -201,7 +200,8 @@ class Aggregator(Fitted, Reported, ABC):
         ``confusion_[r, c, l]`` = P(annotator r says l | true c): true before observed. By default the share of l among
         the annotator's labels of tasks that are labelled c.
     skills_ : (n_annotators,)
-        Probability that a label of the annotator is right. By default the share that equals the inferred labels.
+        Probability that a label of the annotator is right. By default sum_c rho_c confusion_[r, c, c] where the
+        aggregator has shares of the classes, and the share that equals the inferred labels otherwise.
     abstention_ : (n_annotators, n_classes) or None
         ``abstention_[r, c]`` = P(annotator r declines to answer | true c), where refused answers were listed
         (``abstain``); ``confusion_`` is then given that an answer was given.
@@ -409,7 +409,9 @@ class Aggregator(Fitted, Reported, ABC):
 
     @cached_property
     def skills_(self) -> FloatArray:
-        """By the inferred labels, for aggregators that have no skills of their own."""
+        """By class shares and matrices, or else by the inferred labels, for aggregators without skills of their own."""
+        if hasattr(self, "class_prior_"):
+            return expected_skills(self.class_prior_, self.confusion_)
         return agreement(self.annotations_, self.codes_)
 
     def _forget_defaults(self) -> None:

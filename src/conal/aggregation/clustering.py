@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,15 @@ from conal.aggregation.counts import (
     class_shares,
     divergence,
     expected_log,
+    expected_skills,
+    logarithm,
     mostly_right,
     normalised,
     ranks_of,
     softmax,
     vote_shares,
 )
-from conal.aggregation.em import EMAggregator, LogParts, MatrixAggregator
+from conal.aggregation.em import EMAggregator, MatrixAggregator
 from conal.aggregation.engines import Expectation
 from conal.data.annotations import Annotations
 from conal.parameters import Doc, number, parameters, whole
@@ -148,10 +150,8 @@ class WorkerClustering(MatrixAggregator[Clusters]):
         tau = normalised(membership.sum(0) + self.prior)
         return Clusters(class_shares(expectation.posterior), tau, theta, membership)
 
-    def _log_parts(self, parameters: Clusters) -> LogParts:
-        with np.errstate(divide="ignore"):  # a class that nobody votes for is ruled out
-            log_rho = np.log(parameters.rho)
-        return LogParts(log_rho, np.tensordot(parameters.membership, np.log(parameters.theta), axes=1))
+    def _log_parts(self, parameters: Clusters) -> tuple[FloatArray, FloatArray]:
+        return logarithm(parameters.rho), np.tensordot(parameters.membership, np.log(parameters.theta), axes=1)
 
     def _log_prior(self, parameters: Clusters) -> float:
         """With the groups' part of the evidence lower bound, -KL(q(h) || tau)."""
@@ -162,14 +162,11 @@ class WorkerClustering(MatrixAggregator[Clusters]):
 
     def _adopt(self, votes: Votes, parameters: Clusters) -> None:
         rho, tau, theta, membership = parameters
-        # Numbered by size and skill, not by the order of the start; rounded, so that equal ones compare equal.
-        skill = np.einsum("c,kcc->k", rho, theta)
-        order = np.lexsort((-skill.round(9), -tau.round(9)))
+        order = by_size(tau, rho, theta)
         self.class_prior_, self.group_prior_ = rho, tau[order]
         self.group_confusion_, self.membership_ = theta[order], membership[:, order]
         self.groups_: npt.NDArray[np.int64] = self.membership_.argmax(1)
         self.confusion_ = np.tensordot(self.membership_, self.group_confusion_, axes=1)
-        self.skills_ = np.einsum("c,rcc->r", rho, self.confusion_)
 
 
 def _log_likelihoods(counts: FloatArray, theta: FloatArray) -> FloatArray:
@@ -180,6 +177,15 @@ def _log_likelihoods(counts: FloatArray, theta: FloatArray) -> FloatArray:
 def _memberships(counts: FloatArray, tau: FloatArray, theta: FloatArray) -> FloatArray:
     """(R, K) q(h_r = k)."""
     return softmax(np.log(tau) + _log_likelihoods(counts, theta))
+
+
+def by_size(sizes: npt.NDArray[Any], rho: FloatArray, matrices: FloatArray) -> npt.NDArray[np.int64]:
+    """The order of groups from the largest, of equal ones from the most skilful, whatever the order of the start.
+
+    Sizes (K,) and skills, by the class shares (C,) and matrices (K, C, C), are rounded, so that equal ones compare
+    equal.
+    """
+    return np.lexsort((-expected_skills(rho, matrices).round(9), -sizes.round(9)))
 
 
 def _pick(gain: FloatArray, drawn: Drawn | None) -> int | None:
@@ -255,9 +261,10 @@ class CommunityBCC(Backoff):
 
     n_communities: Annotated[int, whole(1), Doc("Maximum number of communities K; unneeded ones stay empty.")] = 4
 
-    @property
-    def _n_communities(self) -> int:
-        return self.n_communities
+    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
+        return vote_shares(
+            votes.annotations, None if self.n_communities > 1 else rng
+        )  # or starts differ in these groups
 
     def _start_of_communities(
         self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None
@@ -267,9 +274,7 @@ class CommunityBCC(Backoff):
     def _adopt(self, votes: Votes, parameters: Communities) -> None:
         super()._adopt(votes, parameters)
         mean = normalised(parameters.alpha)
-        # Numbered by size and skill, not by the order of the start; rounded, so that equal ones compare equal.
-        skill = np.einsum("c,kcc->k", self.class_prior_, mean)
-        order = np.lexsort((-skill.round(9), -parameters.tau.round(9)))
+        order = by_size(parameters.tau, self.class_prior_, mean)
         self.community_shares_, self.community_confusion_ = parameters.tau[order], mean[order]
         self.membership_ = parameters.membership[:, order]
         self.communities_: npt.NDArray[np.int64] = self.membership_.argmax(1)
@@ -438,4 +443,3 @@ class EnhancedBCC(EMAggregator[Subtypes]):
         self.subtype_shares_ = np.take_along_axis(shares, order, axis=1)
         self.subtype_confusion_ = np.take_along_axis(confusion, order[None, :, :, None], axis=2)
         self.confusion_ = np.einsum("cm,rcml->rcl", shares, confusion)
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)

@@ -12,16 +12,17 @@ from conal.aggregation.base import register
 from conal.aggregation.counts import (
     Array,
     Votes,
+    beside,
     divergence,
     expected_log,
     log_normaliser,
+    logarithm,
     mostly_right,
     normalised,
     softmax,
-    vote_shares,
 )
 from conal.aggregation.dawid_skene import posterior_by_dawid_skene
-from conal.aggregation.em import LogParts, MatrixAggregator, Start
+from conal.aggregation.em import MatrixAggregator, Start
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
 from conal.parameters import Constraint, Doc, number, parameters
@@ -51,7 +52,7 @@ def mixture(omega: Array, pi_g: Array, pi_r: Array) -> Array:
     The axes of omega are the first ones of ``pi_r``: annotators (R,) of matrices (R, C, C), or labels (P,) of the
     columns (P, C) that the labels select.
     """
-    omega = _beside(omega, pi_r)
+    omega = beside(omega, pi_r)
     return omega * pi_g + (1 - omega) * pi_r
 
 
@@ -62,16 +63,7 @@ def share_of_common(omega: Array, pi_g: Array, pi_r: Array) -> Array:
     """
     mixed = mixture(omega, pi_g, pi_r)
     impossible = mixed <= 0
-    return (_beside(omega, pi_r) * pi_g + 0.5 * impossible) / (mixed + impossible)
-
-
-def from_common(counts: Array, omega: Array, pi_g: Array, pi_r: Array) -> Array:
-    """How many of the expected labels ``counts[r, true, observed]`` came from the common confusion.
-
-    For rows with pseudo-labels: rounding may leave a negative rest, which ``counts * share_of_common(...)`` never does.
-    """
-    mixed = mixture(omega, pi_g, pi_r)
-    return counts * _beside(omega, pi_r) * pi_g / (mixed + (mixed <= 0))
+    return (beside(omega, pi_r) * pi_g + 0.5 * impossible) / (mixed + impossible)
 
 
 def updated_omega(common: Array, counts: Array, a: float, b: float) -> Array:
@@ -84,21 +76,6 @@ def updated_omega(common: Array, counts: Array, a: float, b: float) -> Array:
     total: Array = counts.sum((1, 2)) + (a + b)
     empty = total <= 0
     return (n_common + a + 0.5 * empty) / (total + empty)
-
-
-def rows(counts: Array, *pseudo: float | Array) -> Array:
-    """Confusion matrices from counts (..., C, C) and pseudo-labels, as numbers for every cell or as arrays.
-
-    Every row is the mode under a Dirichlet(1 + pseudo) prior; uniform where there are no labels at all.
-    """
-    for more in pseudo:
-        counts = counts + more
-    return normalised(counts)
-
-
-def _beside(omega: Array, pi_r: Array) -> Array:
-    """Omega with further axes, to multiply what is shaped like ``pi_r``."""
-    return omega.reshape(tuple(omega.shape) + (1,) * (pi_r.ndim - omega.ndim))
 
 
 # Common and individual confusion from labels alone: the paper's noise model, fitted by EM.
@@ -250,21 +227,19 @@ class CommonConfusion(MatrixAggregator[Mixture]):
     def _alpha(self) -> float:
         return self.prior_individual_ if isinstance(self.prior_individual, str) else self.prior_individual
 
-    def _starts(self) -> list[Start[Mixture]]:
+    def _starts(self) -> list[Start]:
         """The solution of Dawid and Skene instead of the votes, and random starts if there are ``n_restarts``."""
         votes, *random = super()._starts()
-        return [Start("dawid-skene", self._from_dawid_skene) if self.omega == "annotator" else votes, *random]
-
-    def _from_dawid_skene(self, engine: Engine[Mixture]) -> Mixture:
-        return self._from(engine, posterior_by_dawid_skene(engine.votes, engine.known))
+        solution = Start("dawid-skene", lambda engine: posterior_by_dawid_skene(engine.votes, engine.known))
+        return [solution if self.omega == "annotator" else votes, *random]
 
     # ---------------------------------------------------------------- the steps
 
     def _m_step(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Mixture:
         split = self._split_by_annotator if self.omega == "annotator" else self._split_by_annotation
         common, own, omega = split(votes, expectation, previous)
-        pi_g = rows(common.sum(0), self.prior_common)
-        return Mixture(expectation.shares / max(expectation.n_tasks, 1), pi_g, rows(own, self._alpha), omega)
+        pi_g, pi_r = normalised(common.sum(0) + self.prior_common), normalised(own + self._alpha)
+        return Mixture(expectation.shares / max(expectation.n_tasks, 1), pi_g, pi_r, omega)
 
     def _split_by_annotator(self, votes: Votes, expectation: Expectation, previous: Mixture | None) -> Split:
         counts = expectation.counts
@@ -280,16 +255,14 @@ class CommonConfusion(MatrixAggregator[Mixture]):
             q_s = share_of_common(previous.omega, common, own)
         return Split(votes.counts(posterior, q_s), votes.counts(posterior, 1 - q_s), q_s)
 
-    def _log_parts(self, parameters: Mixture) -> LogParts:
-        with np.errstate(divide="ignore"):  # a probability of zero rules a class out
-            return LogParts(np.log(parameters.rho), np.log(mixture(*_sources(parameters))))
+    def _log_parts(self, parameters: Mixture) -> tuple[FloatArray, FloatArray]:
+        return logarithm(parameters.rho), logarithm(mixture(*_sources(parameters)))
 
     def _log_joint(self, votes: Votes, parameters: Mixture) -> FloatArray:
         if self.omega == "annotator":
             return super()._log_joint(votes, parameters)
-        with np.errstate(divide="ignore"):
-            mixed = mixture(parameters.omega, *_columns(votes, parameters))
-            return np.log(parameters.rho) + grouped_sums(votes.annotations.tasks, np.log(mixed), votes.shape[0])
+        mixed = mixture(parameters.omega, *_columns(votes, parameters))
+        return logarithm(parameters.rho) + grouped_sums(votes.annotations.tasks, logarithm(mixed), votes.shape[0])
 
     def _log_prior(self, parameters: Mixture) -> float:
         _, pi_g, pi_r, omega = parameters
@@ -307,7 +280,6 @@ class CommonConfusion(MatrixAggregator[Mixture]):
         else:
             self.annotation_omega_, self.omega_ = omega[annotators], omega
         self.confusion_ = mixture(self.omega_, self.common_confusion_, self.annotator_confusion_)
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
 def _sources(parameters: Mixture) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -419,10 +391,6 @@ class Backoff(MatrixAggregator[Communities]):
         Doc(r"s, how firmly :math:`\alpha` is held near its mode: a Gamma(:math:`1 + s a_{cl}, s`) prior."),
     ] = 1.0
 
-    @property
-    def _n_communities(self) -> int:
-        return 1
-
     # ---------------------------------------------------------------- the steps
 
     def _first_parameters(self, votes: Votes, expectation: Expectation, rng: np.random.Generator | None) -> Communities:
@@ -457,9 +425,9 @@ class Backoff(MatrixAggregator[Communities]):
         modes, strength = self._modes(alpha.shape[-1]), self.prior_strength
         return np.asarray((gained + strength * modes) / (spent[:, :, None] + strength))
 
-    def _log_parts(self, parameters: Communities) -> LogParts:
+    def _log_parts(self, parameters: Communities) -> tuple[FloatArray, FloatArray]:
         own = expected_log(parameters.alpha[None] + parameters.counts[:, None])
-        return LogParts(expected_log(parameters.rho), np.einsum("rk,rkcl->rcl", parameters.membership, own))
+        return expected_log(parameters.rho), np.einsum("rk,rkcl->rcl", parameters.membership, own)
 
     def _log_prior(self, parameters: Communities) -> float:
         """The part of the evidence lower bound that is not of the tasks, and the prior of alpha and tau."""
@@ -475,16 +443,12 @@ class Backoff(MatrixAggregator[Communities]):
     def _modes(self, C: int) -> FloatArray:
         return mostly_right(C, self.prior_right, self.prior_wrong)
 
-    def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
-        return vote_shares(votes.annotations, None if self._n_communities > 1 else rng)
-
     def _adopt(self, votes: Votes, parameters: Communities) -> None:
         rho, _, alpha, membership, counts = parameters
         self.class_prior_ = normalised(rho)
         self.common_alpha_ = alpha[0]
         own = normalised(alpha[None] + counts[:, None])
         self.confusion_ = np.einsum("rk,rkcl->rcl", membership, own)
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
 def fixed_point(alpha: FloatArray, membership: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:

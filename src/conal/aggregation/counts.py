@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from conal._arrays import FloatArray, IntArray, grouped_means, grouped_sums
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_means, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Distributions from counts, also of torch tensors, and from logarithms; neither torch nor scipy is imported.
 
 Array = TypeVar("Array", FloatArray, "Tensor")
+Part = TypeVar("Part", FloatArray, BoolArray, "Tensor")
 
 
 def normalised(counts: Array) -> Array:
@@ -35,6 +36,21 @@ def normalised(counts: Array) -> Array:
     empty = total <= 0
     filled: Array = counts + empty * (1.0 / counts.shape[-1])
     return filled / (total + empty)
+
+
+def beside(part: Part, whole: Any) -> Part:
+    """(B, ...) with further axes, to multiply what is (B, ..., ...).
+
+    >>> beside(np.zeros(2), np.zeros((2, 3, 3))).shape
+    (2, 1, 1)
+    """
+    return part.reshape(tuple(part.shape) + (1,) * (whole.ndim - part.ndim))
+
+
+def logarithm(probabilities: FloatArray) -> FloatArray:
+    """Logarithms, without a warning about a probability of zero, which rules a class out."""
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
 
 
 def softmax(logarithms: FloatArray) -> FloatArray:
@@ -69,7 +85,12 @@ def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
     return np.asarray(log_normaliser(prior) - log_normaliser(alpha) + change)
 
 
-# Confusion matrices of few numbers.
+# Confusion matrices: how often an annotator is right, and matrices of few numbers.
+
+
+def expected_skills(shares: FloatArray, confusion: FloatArray) -> FloatArray:
+    """(R,) probability of a right label, by class shares (C,) and matrices (R, C, C)."""
+    return np.asarray(np.einsum("c,rcc->r", shares, confusion))
 
 
 def one_coin(skills: FloatArray, n_classes: int) -> FloatArray:
@@ -197,7 +218,7 @@ def clamped(posterior: FloatArray, known: IntArray) -> FloatArray:
     return posterior
 
 
-def agreement(crowd: Annotations, codes: IntArray, among: npt.NDArray[np.bool_] | None = None) -> FloatArray:
+def agreement(crowd: Annotations, codes: IntArray, among: BoolArray | None = None) -> FloatArray:
     """(R,) share of an annotator's labels that equal the tasks' ``codes`` (N,); 1 / C without labels.
 
     ``among`` (N,) says which tasks count; all by default.

@@ -17,13 +17,14 @@ from conal.aggregation.counts import (
     Votes,
     divergence,
     expected_log,
+    logarithm,
     mostly_right,
     normalised,
     one_coin,
     ranks_of,
     softmax,
 )
-from conal.aggregation.em import LogParts, MatrixAggregator, Run, Start, extrapolated
+from conal.aggregation.em import MatrixAggregator, Run, Start, extrapolated
 from conal.aggregation.engines import CompiledEngine, Engine, Expectation, SparseEngine, Sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
@@ -328,19 +329,18 @@ class DawidSkene(MatrixAggregator[Confusions]):
         ),
     ] = 15.0
 
-    def _starts(self) -> list[Start[Confusions]]:
+    def _starts(self) -> list[Start]:
         votes, *random = super()._starts()
-        return [Start("spectral", self._from_spectrum) if self.start == "spectral" else votes, *random]
+        return [Start("spectral", self._by_spectrum) if self.start == "spectral" else votes, *random]
 
-    def _from_spectrum(self, engine: Engine[Confusions]) -> Confusions:
-        """The M-step after the posterior under the spectral matrices."""
+    def _by_spectrum(self, engine: Engine[Confusions]) -> FloatArray:
+        """The posterior under the spectral matrices."""
         try:
             found = spectral_confusion(engine.votes, np.random.default_rng(self.seed))
         except NoMoments as why:
             warn(f"{self.name}: no spectral start, because {why}; it starts from the votes", DataWarning)
-            return self._from_votes(engine, None)
-        log_joint = self._log_joint(engine.votes, Confusions(*found))
-        return self._from(engine, softmax(log_joint))
+            return self._initialize(engine.votes, None)
+        return softmax(self._log_joint(engine.votes, Confusions(*found)))
 
     def engine(self, votes: Votes, known: npt.NDArray[np.int64]) -> Engine[Confusions]:
         """A compiled pass if the crowd is large and there is a compiler, sparse products otherwise."""
@@ -370,16 +370,14 @@ class DawidSkene(MatrixAggregator[Confusions]):
     def _confusion(self, counts: FloatArray) -> FloatArray:
         return normalised(counts + self.prior)
 
-    def _log_parts(self, parameters: Confusions) -> LogParts:
-        with np.errstate(divide="ignore"):  # a probability of zero rules a class out
-            return LogParts(np.log(parameters.rho), np.log(parameters.pi_r))
+    def _log_parts(self, parameters: Confusions) -> tuple[FloatArray, FloatArray]:
+        return logarithm(parameters.rho), logarithm(parameters.pi_r)
 
     def _log_prior(self, parameters: Confusions) -> float:
         return float(scipy.special.xlogy(self.prior, parameters.pi_r).sum()) if self.prior else 0.0
 
     def _adopt(self, votes: Votes, parameters: Confusions) -> None:
         self.class_prior_, self.confusion_ = parameters
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
 def _beside_truth(truth: Sums, everything: Sums, inferred_labels: float) -> Confusions:
@@ -432,8 +430,7 @@ class OneCoinDawidSkene(DawidSkene):
 def posterior_by_dawid_skene(votes: Votes, known: npt.NDArray[np.int64], prior: float = 0.0) -> FloatArray:
     """(N, C) posterior of Dawid and Skene's model, as a start for others; whether it has converged does not matter."""
     model = DawidSkene(prior=prior, inferred_labels=None, verbose=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return model.learn(model.engine(votes, known))
 
 
@@ -507,8 +504,8 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
         prior = mostly_right(votes.shape[2], self.prior_right, self.prior_wrong)
         return Beliefs(1.0 + expectation.shares, prior + expectation.counts)
 
-    def _log_parts(self, parameters: Beliefs) -> LogParts:
-        return LogParts(expected_log(parameters.rho), expected_log(parameters.pi_r))
+    def _log_parts(self, parameters: Beliefs) -> tuple[FloatArray, FloatArray]:
+        return expected_log(parameters.rho), expected_log(parameters.pi_r)
 
     def _log_prior(self, parameters: Beliefs) -> float:
         """The parameters' part of the evidence lower bound: -KL of their distributions from the priors."""
@@ -518,7 +515,6 @@ class BayesianDawidSkene(MatrixAggregator[Beliefs]):
 
     def _adopt(self, votes: Votes, parameters: Beliefs) -> None:
         self.class_prior_, self.confusion_ = (part / part.sum(-1, keepdims=True) for part in parameters)
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
 # Fast Dawid-Skene: every task counts for its most probable class alone.
@@ -528,7 +524,7 @@ class HardEngine(SparseEngine[Confusions]):
     """E-steps that give every task its most probable class; the evidence is that of these classes."""
 
     def start(self, posterior: FloatArray) -> Expectation:
-        """The expectation by a guess at the posterior."""
+        """The most probable classes by a guess at the posterior."""
         return super().start(np.eye(posterior.shape[1])[posterior.argmax(1)])
 
     def expect(self, parameters: Confusions) -> Expectation:
@@ -590,7 +586,5 @@ class FastDawidSkene(DawidSkene):
 
     def _aggregate(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         super()._aggregate(crowd, known)
-        votes = Votes(crowd)
-        last = Confusions(self.class_prior_, self.confusion_)
-        soft: Engine[Confusions] = SparseEngine(votes, known, partial(self._log_joint, votes))
-        return soft.expect(last).posterior
+        soft = MatrixAggregator.engine(self, Votes(crowd), known)
+        return soft.expect(Confusions(self.class_prior_, self.confusion_)).posterior

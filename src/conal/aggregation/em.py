@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conal._arrays import BoolArray, FloatArray
 from conal._progress import Progress, make_progress
 from conal.aggregation.base import Aggregator
-from conal.aggregation.counts import Votes, vote_shares
+from conal.aggregation.counts import Votes, beside, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
 from conal.aggregation.guard import Collapse, collapse_of
 from conal.aggregation.held_out import TRIAL, held_out_scores, strongest
@@ -98,13 +98,8 @@ def climb(objective: Callable[[FloatArray], FloatArray], start: FloatArray, step
         falls = objective(start + step) < least
         if not falls.any():
             return start + step
-        step = np.where(_beside(falls, step), step / 2, step)
-    return np.where(_beside(objective(start + step) < least, step), start, start + step)
-
-
-def _beside(part: npt.NDArray[np.bool_], whole: FloatArray) -> npt.NDArray[np.bool_]:
-    """(B,) with further axes, beside what is (B, ...)."""
-    return part.reshape(part.shape + (1,) * (whole.ndim - 1))
+        step = np.where(beside(falls, step), step / 2, step)
+    return np.where(beside(objective(start + step) < least, step), start, start + step)
 
 
 # Expectation-maximisation: one loop for all aggregators that learn by it.
@@ -119,11 +114,15 @@ RANDOM_STARTS = 2
 """Random starts that are tried after a collapse."""
 
 
-class Start(NamedTuple, Generic[Parameters]):
-    """Where a run of EM starts from: a name, and a function that makes the first parameters."""
+class Start(NamedTuple):
+    """Where a run of EM starts from: a name, and a function that makes a guess at the posterior (N, C).
+
+    The guess is large, and not kept. ``rng`` is for what else a random start draws.
+    """
 
     name: str
-    parameters: Callable[[Engine[Any]], Parameters]
+    posterior: Callable[[Engine[Any]], FloatArray]
+    rng: np.random.Generator | None = None
 
 
 class Run(Generic[Parameters]):
@@ -222,14 +221,16 @@ class EMAggregator(Aggregator, Generic[Parameters]):
         """Parameters to start from, for a subclass whose starts differ in more than the posterior."""
         return self._m_step(votes, expectation, None)
 
-    def _starts(self) -> list[Start[Parameters]]:
+    def _starts(self) -> list[Start]:
         """Where EM starts from: the votes, and random starts if there are ``n_restarts``; a subclass may add others."""
-        random = self._random_starts(np.random.default_rng(self.seed), self.n_restarts - 1)
-        return [Start("votes", partial(self._from_votes, rng=None)), *random]
+        return [self._from_votes("votes"), *self._random_starts(np.random.default_rng(self.seed), self.n_restarts - 1)]
 
-    def _random_starts(self, rng: np.random.Generator, n: int) -> list[Start[Parameters]]:
+    def _random_starts(self, rng: np.random.Generator, n: int) -> list[Start]:
         """Votes with random weight added."""
-        return [Start(f"random {k}", partial(self._from_votes, rng=each)) for k, each in enumerate(rng.spawn(n), 1)]
+        return [self._from_votes(f"random {k}", each) for k, each in enumerate(rng.spawn(n), 1)]
+
+    def _from_votes(self, name: str, rng: np.random.Generator | None = None) -> Start:
+        return Start(name, lambda engine: self._initialize(engine.votes, rng), rng)
 
     def _extrapolation(self) -> Callable[[Parameters, Parameters, Parameters], Parameters] | None:
         """A function from three successive parameters to some further ahead, for a subclass that can accelerate."""
@@ -268,7 +269,8 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 
     def learn(self, engine: Engine[Parameters]) -> FloatArray:
         """Run EM from all starts, keep the parameters of the best run, and return its posterior (N, C)."""
-        starts = self._starts() if self._previous is None else [Start("previous fit", self._from_previous)]
+        previous = self._previous
+        starts = self._starts() if previous is None else [Start("previous fit", lambda _: previous)]
         with make_progress(type(self).__name__, self.verbose, BAR_DELAY) as progress:
             runs = (self._run(engine, start, progress, f"{k} of {len(starts)}") for k, start in enumerate(starts, 1))
             return self._keep(engine, max(runs, key=lambda run: run.history[-1]))  # of equal ones the first
@@ -276,6 +278,7 @@ class EMAggregator(Aggregator, Generic[Parameters]):
     def _keep(self, engine: Engine[Parameters], best: Run[Parameters]) -> FloatArray:
         self.start_ = best.start
         self.objective_history_, self.converged_, self.n_iter_ = best.history, best.converged, len(best.history) - 1
+        self._forget_defaults()
         self._adopt(engine.votes, best.parameters)
         if not best.converged:
             self._warn(best.gain / max(engine.n_annotations, 1))
@@ -300,18 +303,15 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             return self._keep(engine, best), f"The start {best.start!r}"
         return self._with_other_parameters(crowd, known) if problem.certain else None
 
-    def _further_starts(self, crowd: Annotations) -> list[Start[Parameters]]:
+    def _further_starts(self, crowd: Annotations) -> list[Start]:
         """Starts that are tried only after a collapse: Dawid-Skene, the winners of the votes, and random ones."""
         from conal.aggregation.dawid_skene import posterior_by_dawid_skene  # it is itself learned by this loop
 
-        def by_dawid_skene(engine: Engine[Parameters]) -> Parameters:
-            return self._from(engine, posterior_by_dawid_skene(engine.votes, engine.known, SMOOTHING))
-
-        def by_winners(engine: Engine[Parameters]) -> Parameters:
-            return self._from(engine, np.eye(crowd.n_classes)[crowd.votes().argmax(1)])
-
-        random = self._random_starts(np.random.default_rng([self.seed, 1]), RANDOM_STARTS)
-        return [Start("dawid-skene", by_dawid_skene), Start("winners of votes", by_winners), *random]
+        return [
+            Start("dawid-skene", lambda engine: posterior_by_dawid_skene(engine.votes, engine.known, SMOOTHING)),
+            Start("winners of votes", lambda _: np.eye(crowd.n_classes)[crowd.votes().argmax(1)]),
+            *self._random_starts(np.random.default_rng([self.seed, 1]), RANDOM_STARTS),
+        ]
 
     def _with_other_parameters(self, crowd: Annotations, known: npt.NDArray[np.int64]) -> tuple[FloatArray, str] | None:
         """The first of :attr:`remedies` that keeps all classes; its results become those of this aggregator."""
@@ -323,11 +323,9 @@ class EMAggregator(Aggregator, Generic[Parameters]):
                 return posterior, " and ".join(f"{name}={value!r}" for name, value in remedy.items())
         return None
 
-    def _run(
-        self, engine: Engine[Parameters], start: Start[Parameters], progress: Progress, number: str
-    ) -> Run[Parameters]:
+    def _run(self, engine: Engine[Parameters], start: Start, progress: Progress, number: str) -> Run[Parameters]:
         """EM from a start, until it converges or ``n_iter`` is reached."""
-        parameters = start.parameters(engine)
+        parameters = self._first_parameters(engine.votes, engine.start(start.posterior(engine)), start.rng)
         run = Run(start.name, parameters, *self._e_step(engine, parameters))
         shown = "" if number == "1 of 1" else f"start {number}  "
         while len(run.history) <= self.n_iter and not run.converged:
@@ -339,19 +337,6 @@ class EMAggregator(Aggregator, Generic[Parameters]):
             if self.tol > 0 and not run.converged and len(run.history) <= self.n_iter:
                 self._jump(engine, run)
         return run
-
-    def _from_votes(self, engine: Engine[Parameters], rng: np.random.Generator | None) -> Parameters:
-        return self._from(engine, self._initialize(engine.votes, rng), rng)
-
-    def _from_previous(self, engine: Engine[Parameters]) -> Parameters:
-        assert self._previous is not None  # noqa: S101 - during an update
-        return self._from(engine, self._previous)
-
-    def _from(
-        self, engine: Engine[Parameters], posterior: FloatArray, rng: np.random.Generator | None = None
-    ) -> Parameters:
-        """The first parameters, by a guess at the posterior (N, C), which is large, and not kept."""
-        return self._first_parameters(engine.votes, engine.start(posterior), rng)
 
     def _step(self, engine: Engine[Parameters], run: Run[Parameters]) -> None:
         """One iteration: an M-step, unless it has been made already, and an E-step."""
@@ -387,13 +372,6 @@ class EMAggregator(Aggregator, Generic[Parameters]):
 # Models of a class prior and a confusion matrix per annotator.
 
 
-class LogParts(NamedTuple):
-    """Logarithms by which an E-step goes: of the class prior (C,) and of the annotators' matrices (R, C, C)."""
-
-    rho: FloatArray
-    pi_r: FloatArray
-
-
 @parameters
 class MatrixAggregator(EMAggregator[Parameters]):
     r"""Base of EM aggregators whose E-step is by a class prior and a confusion matrix per annotator.
@@ -404,8 +382,8 @@ class MatrixAggregator(EMAggregator[Parameters]):
     """
 
     @abstractmethod
-    def _log_parts(self, parameters: Parameters) -> LogParts:
-        """Logarithms of class prior and matrices, or their expectations."""
+    def _log_parts(self, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of class prior (C,) and matrices (R, C, C), or their expectations."""
 
     def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
         rho, pi_r = self._log_parts(parameters)

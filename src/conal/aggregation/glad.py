@@ -11,7 +11,7 @@ import scipy
 
 from conal._arrays import FloatArray, grouped_means, grouped_sums
 from conal.aggregation.base import register
-from conal.aggregation.counts import Votes, class_shares, normalised, one_coin
+from conal.aggregation.counts import Votes, class_shares, logarithm, normalised, one_coin
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Expectation
 from conal.parameters import Doc, parameters
@@ -124,8 +124,7 @@ class GLAD(EMAggregator[Abilities]):
         wrong = grouped_sums(crowd.tasks, scipy.special.log_expit(-s) - log_others, N)
         cells = crowd.tasks.astype(np.int64) * C + crowd.labels
         odds = grouped_sums(cells, s + log_others, N * C).reshape(N, C)
-        with np.errstate(divide="ignore"):  # an estimated prior of zero rules a class out
-            return np.asarray(np.log(parameters.rho) + wrong[:, None] + odds)
+        return logarithm(parameters.rho) + wrong[:, None] + odds
 
     def _log_prior(self, parameters: Abilities) -> float:
         return float(_log_normal(parameters.alpha).sum() + _log_normal(parameters.b).sum())

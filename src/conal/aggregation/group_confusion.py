@@ -12,7 +12,7 @@ import scipy
 
 from conal._arrays import BoolArray, FloatArray
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.clustering import first_communities
+from conal.aggregation.clustering import by_size, first_communities
 from conal.aggregation.common_confusion import Backoff, Communities, fixed_point, memberships
 from conal.aggregation.counts import Votes, log_normaliser, normalised, vote_shares
 from conal.aggregation.em import Start
@@ -290,8 +290,7 @@ class GroupConfusion(Choices, Backoff):
         groups = self.n_groups_ if self._stated is None else [self._stated.names[k] for k in self._stated.codes]
         trial = self._trial(groups=groups, pooling=self.pooling_)
         trial._first_guess = self._first_guess
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             trial.learn(engine)
         tables, _ = fixed_point(trial.alpha_, trial.membership_, trial._counts)
         return pooling_of(tables, trial.common_confusion_, self.pooling_)
@@ -313,21 +312,20 @@ class GroupConfusion(Choices, Backoff):
 
     # ---------------------------------------------------------------- the start
 
-    def _starts(self) -> list[Start[Communities]]:
+    def _starts(self) -> list[Start]:
         """The posterior of ``backoff`` instead of the votes, and random starts if there are ``n_restarts``."""
         _, *random = super()._starts()
-        return [Start("backoff", self._from_backoff), *random]
+        return [Start("backoff", self._guess), *random]
 
-    def _from_backoff(self, engine: Engine[Communities]) -> Communities:
+    def _guess(self, engine: Engine[Communities]) -> FloatArray:
         guess = self._first_guess
-        return self._from(engine, self._by_backoff(engine.votes, engine.known) if guess is None else guess.copy())
+        return self._by_backoff(engine.votes, engine.known) if guess is None else guess.copy()
 
     def _by_backoff(self, votes: Votes, known: npt.NDArray[np.int64]) -> FloatArray:
         """(N, C) posterior of the model without groups; whether it has converged does not matter."""
         shared = {name: value for name, value in self.get_params().items() if name in parameters_of(Backoff)}
         model = Backoff(**shared | TRIAL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             return model.learn(model.engine(votes, known))
 
     def _initialize(self, votes: Votes, rng: np.random.Generator | None) -> FloatArray:
@@ -350,10 +348,6 @@ class GroupConfusion(Choices, Backoff):
         return np.asarray(codes[:, None] == np.arange(self.n_groups_), dtype=np.float64)
 
     # ---------------------------------------------------------------- the steps
-
-    @property
-    def _n_communities(self) -> int:
-        return self.n_groups_
 
     def _memberships(self, previous: Communities, counts: FloatArray) -> FloatArray:
         return super()._memberships(previous, counts) if self._stated is None else previous.membership
@@ -404,10 +398,9 @@ class GroupConfusion(Choices, Backoff):
 
     def _by_size(self, parameters: Communities) -> npt.NDArray[np.int64]:
         """The groups that have members, from the largest to the smallest; of equal ones the more skilful first."""
-        skill = np.einsum("c,kcc->k", self.class_prior_, normalised(parameters.alpha)).round(9)
         sizes = np.bincount(parameters.membership.argmax(1), minlength=self.n_groups_)
-        order = np.lexsort((-skill, -sizes))
-        return np.asarray(order[sizes[order] > 0])
+        order = by_size(sizes, self.class_prior_, normalised(parameters.alpha))
+        return order[sizes[order] > 0]
 
 
 def pooling_of(tables: FloatArray, common: FloatArray, start: float) -> float:
@@ -467,7 +460,7 @@ class Levels(NamedTuple):
         :math:`\mu^0`, what everybody confuses.
     alpha : (K, C, C)
         :math:`\alpha^k`: its proportions are what a group confuses, and there is as much of it as the labels say that
-        members are alike.
+        members are alike. ``alpha[codes]`` are pseudo-labels that draw the annotators' matrices to their groups'.
     independent : (K, C)
         How many labels of tasks of every class tell about a group: as many as its members gave if they are alike, and
         far fewer if they are not.
@@ -548,16 +541,3 @@ def _sums(alpha: FloatArray, members: list[FloatArray]) -> tuple[FloatArray, Flo
     each = [fixed_point(own[None], np.ones((len(some), 1)), some) for own, some in zip(alpha, members, strict=True)]
     gained, spent = zip(*each, strict=True)
     return np.concatenate(gained), np.concatenate(spent)
-
-
-def drawn_to_groups(counts: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
-    """(R, C, C) pseudo-labels that draw annotators' matrices to their groups', and these to the crowd's.
-
-    They are the :attr:`Levels.alpha` of the annotators' groups. Parameters are those of :func:`levels_of`.
-
-    >>> alike = np.array([[[8.0, 2.0], [1.0, 9.0]]] * 3 + [[[4.0, 6.0], [5.0, 5.0]]] * 3)
-    >>> pseudo = drawn_to_groups(alike, np.array([0, 0, 0, 1, 1, 1]))
-    >>> normalised(pseudo[[0, 3], 0]).round(1).tolist()
-    [[0.8, 0.2], [0.4, 0.6]]
-    """
-    return np.asarray(levels_of(counts, codes).alpha[codes])

@@ -90,8 +90,7 @@ def scores_of_all(
     """
     values = list(candidates)
     found: dict[Candidate, list[FloatArray]] = {value: [np.empty(0)] for value in values}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConalWarning)  # of fits that are not kept
+    with warnings.catch_warnings(action="ignore", category=ConalWarning):  # of fits that are not kept
         for rest, held_out in islice(fifths(crowd, np.random.default_rng(seed)), parts):
             if held_out.any():
                 for value in values:

@@ -10,7 +10,7 @@ import scipy
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
 from conal.aggregation.counts import Votes, divergence, expected_log, normalised
-from conal.aggregation.em import LogParts, MatrixAggregator
+from conal.aggregation.em import MatrixAggregator
 from conal.aggregation.engines import Expectation
 from conal.parameters import Doc, number, parameters
 
@@ -114,9 +114,9 @@ class MACE(MatrixAggregator[Habits]):
         first, second = self._pseudo_counts(votes.shape[2])
         return Habits(first + knowing, second + by_habit)
 
-    def _log_parts(self, parameters: Habits) -> LogParts:
+    def _log_parts(self, parameters: Habits) -> tuple[FloatArray, FloatArray]:
         C = parameters.spam.shape[1]
-        return LogParts(np.full(C, -np.log(C)), np.log(_mixture(*self._rates(parameters))))
+        return np.full(C, -np.log(C)), np.log(_mixture(*self._rates(parameters)))
 
     def _log_prior(self, parameters: Habits) -> float:
         """-KL of the distributions from their priors, or the log-density at the mode."""

@@ -12,8 +12,7 @@ import scipy
 from conal._arrays import BoolArray, FloatArray, grouped_sums
 from conal._system import kernel
 from conal.aggregation.base import register
-from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import Votes, class_shares, softmax
+from conal.aggregation.counts import Votes, class_shares, normalised, softmax
 from conal.aggregation.em import EMAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
@@ -266,5 +265,4 @@ class MinimaxEntropy(EMAggregator[Scores]):
         self.sigma_, self.tau_ = parameters.sigma, parameters.tau
         posterior = softmax(self._log_joint(votes, parameters))
         self.class_prior_ = class_shares(posterior)
-        self.confusion_ = rows(votes.counts(posterior), PSEUDO_LABELS)
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
+        self.confusion_ = normalised(votes.counts(posterior) + PSEUDO_LABELS)

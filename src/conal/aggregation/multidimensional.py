@@ -10,8 +10,7 @@ import scipy
 
 from conal._arrays import FloatArray, grouped_sums
 from conal.aggregation.base import Aggregator, register
-from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import Votes, clamped, class_shares, normalised, ranks_of, vote_shares
+from conal.aggregation.counts import Votes, clamped, class_shares, expected_skills, normalised, ranks_of, vote_shares
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.errors import ConvergenceWarning, warn
@@ -118,8 +117,8 @@ class Multidimensional(Aggregator):
         yes = np.array([q for _, _, q in found]).T
         posterior = np.ones((crowd.n_tasks, 1)) if C == 1 else np.hstack([1 - yes, yes]) if C == 2 else normalised(yes)
         posterior = clamped(posterior, known)
-        self.confusion_ = rows(votes.counts(posterior), PSEUDO_LABELS)
-        self.skills_ = np.einsum("c,rcc->r", class_shares(posterior), self.confusion_)
+        self.confusion_ = normalised(votes.counts(posterior) + PSEUDO_LABELS)
+        self.skills_ = expected_skills(class_shares(posterior), self.confusion_)
         return posterior
 
     def _answered(self, votes: Votes, c: int, known: Codes) -> tuple[Space, float, FloatArray]:

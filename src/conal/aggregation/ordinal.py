@@ -9,8 +9,8 @@ import scipy
 
 from conal._arrays import FloatArray
 from conal.aggregation.base import register
-from conal.aggregation.counts import Votes, normalised, softmax
-from conal.aggregation.em import LogParts, MatrixAggregator, climb
+from conal.aggregation.counts import Votes, logarithm, normalised, softmax
+from conal.aggregation.em import MatrixAggregator, climb
 from conal.aggregation.engines import Engine, Expectation
 from conal.data.annotations import Annotations
 from conal.parameters import Doc, number, parameters
@@ -179,9 +179,8 @@ class Ordinal(MatrixAggregator[Scale]):
         rho = normalised(expectation.shares + TASKS)
         return Scale(rho, pi_r, near, habits, typical)
 
-    def _log_parts(self, parameters: Scale) -> LogParts:
-        with np.errstate(divide="ignore"):  # a prior of zero rules a class out
-            return LogParts(np.log(parameters.rho), np.log(parameters.pi_r))
+    def _log_parts(self, parameters: Scale) -> tuple[FloatArray, FloatArray]:
+        return logarithm(parameters.rho), logarithm(parameters.pi_r)
 
     def _log_prior(self, parameters: Scale) -> float:
         apart = self.strength_ * scipy.special.rel_entr(parameters.near, parameters.pi_r).sum()
@@ -191,7 +190,6 @@ class Ordinal(MatrixAggregator[Scale]):
     def _adopt(self, votes: Votes, parameters: Scale) -> None:
         self.class_prior_, self.confusion_, self.fall_off_, habits, _ = parameters
         self.bias_, self.slope_, self.spread_ = habits[:, 0], habits[:, 1], np.exp(habits[:, 2])
-        self.skills_ = np.einsum("c,rcc->r", self.class_prior_, self.confusion_)
 
 
 def _levels(votes: Votes) -> FloatArray:

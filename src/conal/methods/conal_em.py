@@ -17,8 +17,8 @@ from conal.methods.em import SingleNetworkEM, SingleNetworkEMParameters
 from conal.methods.two_source_noise import ATTRIBUTED, PseudoLabels, TwoSourceNoise
 from conal.parameters import Doc, number, parameters
 
-OMEGA_PRIOR = (2.0, -1.0)
-"""A Beta(2, 2) prior on omega, whose mode takes 1 off: one pseudo-label from either source."""
+OMEGA_PRIOR = 1.0
+"""A Beta(2, 2) prior on omega, whose mode has one pseudo-label from either source."""
 OMEGA_START = 0.5
 """Before the first round from the votes, half of every label is common."""
 START_ROUNDS = 100
@@ -112,8 +112,7 @@ class CoNALEMMethod(SingleNetworkEM, CoNALEMParameters):
         start = CommonConfusion(
             prior_common=self.smoothing, prior_individual=self.prior_individual, verbose=False, n_iter=START_ROUNDS
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConalWarning)  # EM goes on from here
+        with warnings.catch_warnings(action="ignore", category=ConalWarning):  # EM goes on from here
             start.fit(annotations, true_labels=self.true_labels(annotations))
         self.noise.pseudo = self.noise.pseudo._replace(individual=start.prior_individual_)
         found = (start.common_confusion_, start.annotator_confusion_, start.omega_)

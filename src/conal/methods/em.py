@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from conal.aggregation.common_confusion import rows
-from conal.aggregation.counts import Votes, vote_shares
+from conal.aggregation.counts import Votes, normalised, vote_shares
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.parameters import Doc, number, parameters, whole
@@ -217,7 +216,7 @@ class AggNetMethod(SingleNetworkEM):
 
     def update_confusion(self, counts: Tensor) -> None:
         """Expected counts, smoothed."""
-        self.pi_r.copy_(rows(counts, self.smoothing))
+        self.pi_r.copy_(normalised(counts + self.smoothing))
 
     def confusion_matrices(self) -> tuple[Tensor, Tensor]:
         """The annotators' matrices, and their mean for those without labels."""

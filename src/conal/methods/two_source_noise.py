@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from conal.aggregation.common_confusion import from_common, mixture, rows
-from conal.aggregation.group_confusion import drawn_to_groups
+from conal.aggregation.common_confusion import mixture, share_of_common, updated_omega
+from conal.aggregation.counts import normalised
+from conal.aggregation.group_confusion import levels_of
 
 ATTRIBUTED = (
     "It is what the model attributes to everybody. Where omega hardly varies, the labels do not tell how mistakes "
@@ -28,15 +29,15 @@ class PseudoLabels(NamedTuple):
         In every cell of an annotator's own matrix.
     pooling : float
         In every row of an annotator's own matrix, spread as in the common one.
-    omega : tuple of float
-        From either source, for every annotator. Several numbers are added one after the other.
+    omega : float
+        From either source, for every annotator.
     """
 
     common: float
     diagonal: float = 0.0
     individual: float = 0.0
     pooling: float = 0.0
-    omega: tuple[float, ...] = (1.0,)
+    omega: float = 1.0
 
 
 class TwoSourceNoise(nn.Module):
@@ -66,7 +67,7 @@ class TwoSourceNoise(nn.Module):
         matrix is due to the pseudo-labels from the common one.
     groups : (R,) tensor, optional
         The group of every annotator. Without a learned omega, an annotator's matrix is then drawn to the group's, and
-        this to that of all, by as much as the labels say (:func:`conal.aggregation.group_confusion.drawn_to_groups`),
+        this to that of all, by as much as the labels say (:func:`conal.aggregation.group_confusion.levels_of`),
         not by :math:`\alpha`.
     """
 
@@ -108,20 +109,21 @@ class TwoSourceNoise(nn.Module):
         if not self.started:
             self.fit_matrices(counts.sum(0), counts)
             self.started.fill_(True)
-        common = from_common(counts, self.omega, self.pi_g, self.pi_r)
+        common = counts * share_of_common(self.omega, self.pi_g, self.pi_r)
         self.fit_matrices(common.sum(0), counts - common)
-        self._fit_omega(common, counts)
+        self.omega.copy_(updated_omega(common, counts, self.pseudo.omega, self.pseudo.omega))
 
     def fit_matrices(self, common: Tensor, individual: Tensor) -> None:
         """Both kinds of matrices, from the (C, C) and (R, C, C) labels that came from each."""
         a, d, b, pooling, _ = self.pseudo
-        self.pi_g.copy_(rows(common, a, d * torch.eye(len(common), device=common.device)))
+        self.pi_g.copy_(normalised(common + a + d * torch.eye(len(common), device=common.device)))
         if self.groups is None:
             drawn = pooling * self.pi_g
         else:
-            drawn = torch.from_numpy(drawn_to_groups(individual.double().cpu().numpy(), self.groups)).to(individual)
+            alpha = levels_of(individual.double().cpu().numpy(), self.groups).alpha
+            drawn = torch.from_numpy(alpha[self.groups]).to(individual)
             self.row_pseudo = drawn.sum(2)
-        self.pi_r.copy_(rows(individual, b, drawn))
+        self.pi_r.copy_(normalised(individual + b + drawn))
 
     def reorder(self, order: Tensor) -> None:
         """Permute the true classes: class c becomes the former class ``order[c]``."""
@@ -146,9 +148,3 @@ class TwoSourceNoise(nn.Module):
     def rate(self, annotators: Tensor, known: Tensor) -> Tensor:
         """(P,) omega; 1 for unknown annotators."""
         return torch.where(known, self.omega[annotators.clamp(min=0)], 1.0)
-
-    def _fit_omega(self, common: Tensor, counts: Tensor) -> None:
-        n_common = common.sum((1, 2))
-        for more in self.pseudo.omega:  # one by one: their order decides the last bit
-            n_common = n_common + more
-        self.omega.copy_(n_common / (counts.sum((1, 2)) + 2 * sum(self.pseudo.omega)))

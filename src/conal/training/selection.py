@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from conal.aggregation.common_confusion import rows
+from conal.aggregation.counts import normalised
 from conal.data.annotations import Annotations
 from conal.methods.base import Batch, CrowdMethod
 from conal.methods.em import ExpectedCounts
@@ -53,7 +53,7 @@ def estimate_confusion(method: CrowdMethod, training: CrowdBatches, class_proba:
         certain = method.with_truth(probas.float(), moved.instances)
         counts.add(certain[moved.rows], moved.annotators, moved.labels)
     by_annotator = counts.matrices()
-    common = rows(by_annotator.sum(0), 1 / C)
+    common = normalised(by_annotator.sum(0) + 1 / C)
     method.estimated_pi_g.copy_(common)
     total = by_annotator.sum(-1, keepdim=True) + PRIOR_STRENGTH
     method.estimated_pi_r.copy_((by_annotator + PRIOR_STRENGTH * common) / total)
