@@ -22,6 +22,7 @@ from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import WEIGHTS
 from conal.parameters import parameters_of
 from conal.report.labels_alone import unseen_posterior
+from conal.report.page import write_report
 from conal.updates import enough_table, measured_right, tempered
 from helpers.folders import sign
 
@@ -84,6 +85,8 @@ def test_folders_are_kept_apart(tmp_path: Path) -> None:
     fitted("dawid-skene", crowd(0)).save(tmp_path / "crowd")
     with pytest.raises(ModelFolderError, match="is a folder of conal aggregate --save, not a conal model folder"):
         conal.load(tmp_path / "crowd")
+    with pytest.raises(ModelFolderError, match="not a conal model folder; to predict, use conal fit, and for a report"):
+        write_report(tmp_path / "crowd")
     with pytest.raises(InputError, match="exists already"):
         fitted("dawid-skene", crowd(0)).save(tmp_path / "crowd")
     with pytest.raises(InputError, match="not fitted yet"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from conal.data.annotations import Annotations
 from conal.datasets import CrowdDataset
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import CONFIG, FORMAT_VERSION, WEIGHTS
+from conal.report.page import write_report
 from helpers.folders import sign
 
+OF_0_2_0 = Path(__file__).parent / "folders_0_2_0"
+"""Folders that version 0.2.0 wrote, each with some of its predictions."""
 FAST: dict[str, Any] = {"epochs": 4, "batch_size": 32, "verbose": False}
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarning")
 
@@ -158,6 +162,27 @@ def test_a_folder_with_the_parameters_of_0_2_0_is_read(data: CrowdDataset, tmp_p
     loaded = conal.load(tmp_path / "model")
     assert loaded.get_params()["second_classifier"] == now
     np.testing.assert_array_equal(loaded.predict_proba(data.x), clf.predict_proba(data.x))
+
+
+@pytest.mark.parametrize("name", ["conal", "xconal"])
+def test_a_folder_that_0_2_0_wrote_predicts_as_it_did_and_can_be_used(name: str, tmp_path: Path) -> None:
+    shutil.copytree(OF_0_2_0 / name, tmp_path / "model")
+    expected = json.loads((OF_0_2_0 / name / "expected.json").read_text())
+    clf = conal.load(tmp_path / "model")
+    features = np.array(expected["features"], np.float32)
+    np.testing.assert_allclose(clf.predict_proba(features), expected["probabilities"], rtol=0, atol=1e-6)
+    assert "conal" in write_report(tmp_path / "model").read_text(encoding="utf-8")
+    assert clf.export(tmp_path / "model.pt2", overwrite=True).largest_difference < 1e-5
+    assert clf.plan(5).table.num_rows == 5
+    more = Annotations.from_triples(clf.task_ids_[:10], ["newcomer"] * 10, clf.labels_[:10])
+    clf.update(None, more)
+    assert len(clf.learned_from_) == 2
+    assert "newcomer" in clf.annotator_ids_.tolist()
+
+
+def test_the_gate_of_0_2_0_keeps_its_meaning() -> None:
+    """Its default was "learn"; the default is "spread" now."""
+    assert conal.load(OF_0_2_0 / "conal").get_params()["omega_scale"] == "learn"
 
 
 def test_no_pickle_is_written(data: CrowdDataset, tmp_path: Path) -> None:

@@ -224,6 +224,11 @@ def digest_of_file(path: Path) -> str:
 FORMAT, AGGREGATOR = "conal-model", "conal-aggregator"
 """What a folder contains: a classifier, or labels and what an aggregator learned from them."""
 KINDS = {FORMAT: "a conal model folder", AGGREGATOR: "a folder of conal aggregate --save"}
+INSTEAD = {
+    FORMAT: "load it with conal.load",
+    AGGREGATOR: "to predict, use conal fit, and for a report conal aggregate --report",
+}
+"""What to do with a folder where the other kind is expected."""
 FORMAT_VERSION = 2
 """Version 1 was written by 0.1.0."""
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
@@ -302,7 +307,9 @@ def _written(path: Path, format: str) -> set[str]:  # noqa: A002
 
 def read_document(folder: str | PathLike[str], name: str) -> dict[str, Any]:
     """A JSON document of a model folder, after checking that it is the one that was saved."""
-    return ModelFolder(folder).document(name)
+    found = ModelFolder(folder)
+    found.expect(FORMAT)
+    return found.document(name)
 
 
 def page_place(folder: str | PathLike[str], out: str | PathLike[str] | None = None) -> Path:
@@ -324,7 +331,8 @@ class ModelFolder:
     def expect(self, format: str) -> None:  # noqa: A002
         """Reject a folder that contains something else."""
         if self.config["format"] != format:
-            raise ModelFolderError(f"{self.path}: is {KINDS[self.config['format']]}, not {KINDS[format]}")
+            found = self.config["format"]
+            raise ModelFolderError(f"{self.path}: is {KINDS[found]}, not {KINDS[format]}; {INSTEAD[found]}")
 
     def check_complete(self) -> None:
         """Reject a folder from which a file is missing."""
