@@ -193,6 +193,19 @@ def test_three_things_to_do_the_most_important_first() -> None:
     assert not any("Talk" in step for step in found)
 
 
+def test_what_concerns_more_labels_comes_first() -> None:
+    report = make_report()
+    (row, *_) = report["annotators"]["rows"]
+    row |= {"num_examples_labeled": 50, "annotator_quality": 0.2}
+    row |= {"annotator_quality_low": 0.1, "annotator_quality_high": 0.3, "quality_basis": "belief"}
+    person = row | {"place": 0, "guesses": False}
+    more = int(50 * (report["crowd"]["expected_label_accuracy"] - 0.2))
+    for corrects, first in ((more - 2, "Look at"), (more + 2, "Have 7 tasks labelled once more.")):
+        relabel = {"tasks": 7, "corrects": corrects, "queue": 9}
+        report["next_steps"] |= {"rewrite": [], "people": [person], "relabel": relabel}
+        assert steps(report)[1].startswith(first)
+
+
 def test_measured_labels_that_are_worse_than_a_judge_are_not_recommended() -> None:
     report = measured_jury()
     found = report["gold_rates"]

@@ -30,8 +30,8 @@
   function reveal(hash) {
     const place = document.getElementById(decodeURIComponent(hash.slice(1)));
     if (!place) return;
-    const section = place.closest("details") || place.querySelector("details");
-    if (section) section.open = true;
+    const inside = place.matches("section") ? place.querySelector("details") : place;
+    for (let at = inside; at; at = at.parentElement) if (at.matches("details")) at.open = true;
     place.scrollIntoView();
   }
   for (const section of sections) section.addEventListener("toggle", name);
