@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ def test_the_plan_is_a_table_for_the_expert(conal: Run, model: Path, tmp_path: P
     out = tmp_path / "plan.csv"
     run = conal("plan", model, "--experts", 7, "--out", out)
     assert "7 tasks for an expert" in run.out
+    assert re.search(r"believes that (about|less than) \d of their 7 labels (is|are) wrong", run.out)
     assert f"plan: {out}" in run.out
     rows = pv.read_csv(out).to_pylist()
     tasks = pv.read_csv(model / "labels.csv")

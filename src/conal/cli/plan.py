@@ -158,10 +158,10 @@ def _for_experts(fitted: CrowdClassifier | Aggregator, n: int, wanted: PlanOptio
 def _text(figures: dict[str, Any], out: Path) -> str:
     reasons = "; ".join(f"{reason}: {n:,}" for reason, n in figures["reasons"].items())
     wrong = round(figures["expected_gain"])
-    share = f"{'about' if wrong else 'less than'} {max(wrong, 1):,} of {figures['n_tasks']:,}"
+    share = f"{'about' if wrong else 'less than'} {max(wrong, 1):,} of their {figures['n_tasks']:,} labels"
     return (
         f"{figures['n_tasks']:,} tasks for an expert ({reasons})\n"
-        f"the model believes that {share} of their labels {'are' if wrong > 1 else 'is'} wrong\n"
+        f"the model believes that {share} {'are' if wrong > 1 else 'is'} wrong\n"
         f"plan: {out}"
     )
 
