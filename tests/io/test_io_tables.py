@@ -280,13 +280,21 @@ def test_tasks_without_labels_do_not_survive_a_long_table(tmp_path: Path) -> Non
 
 def test_writing_replaces_a_file_or_leaves_it(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.csv", [("old", "w", "x")])
-    tuples = Annotations.from_triples([(1, 2), (3, 4)], ["w", "w"], ["x", "y"])
     with pytest.raises(InputError, match=r"a\.csv: this table cannot be written as csv: .*list"):
-        write_annotations(tuples, path)
+        write_table(pa.table({"task": [[1, 2], [3, 4]]}), path)
     assert read_annotations(path).task_ids.tolist() == ["old"]
     write_annotations(expected(), path)
     assert read_annotations(path) == expected()
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_names_without_a_type_in_tables_are_written_as_text(tmp_path: Path) -> None:
+    """As in the tables of results."""
+    path = tmp_path / "a.csv"
+    write_annotations(Annotations.from_triples([(1, 2), (3, 4)], ["w", 7], ["x", "y"]), path)
+    found = read_annotations(path)
+    assert found.task_ids.tolist() == ["(1, 2)", "(3, 4)"]
+    assert found.annotator_ids.tolist() == ["7", "w"]
 
 
 def test_writing_needs_a_known_ending(tmp_path: Path) -> None:
