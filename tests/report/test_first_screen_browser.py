@@ -227,3 +227,12 @@ def test_where_nothing_is_to_do_the_page_says_so() -> None:
     for name in ("jury", "suspicion"):
         report.pop(name, None)
     assert steps(report) == ["Use the inferred labels. No figure speaks against it. Where they differ from the votes"]
+
+
+def test_without_labels_there_is_nothing_to_use() -> None:
+    report = make_report(n_annotators=1)
+    report["crowd"] |= {"n_annotations": 0, "n_annotators": 0, "expected_label_accuracy": None, "n_tasks_labelled": 0}
+    report["annotators"] = {"total": 0, "rows": []}
+    report["next_steps"] |= {"rewrite": [], "people": [], "relabel": None}
+    assert steps(report)[0].startswith("Collect labels first.")
+    assert "<h1>There are no labels yet</h1>" in render(report)
