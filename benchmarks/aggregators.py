@@ -96,7 +96,6 @@ def models() -> dict[str, Fit]:
     names = [name for name in aggregation.names() if not aggregation.get(name).ordered]  # the classes are kinds
     alone = {name: ours(name) for name in names if name != "gold-majority-vote"}
     return alone | {
-        "dawid-skene, spectral start": ours("dawid-skene", start="spectral"),
         "gold-majority-vote": ours("gold-majority-vote", GOLD),
         "dawid-skene, true labels": ours("dawid-skene", GOLD),
     }

@@ -96,9 +96,6 @@ def fit_shared(aggregator: A, data: Any, *, true_labels: Any = None) -> A:
             f"{aggregator.name} runs in one process only; only {' and '.join(_shareable())} can use several"
         )
     check_parameters(aggregator)
-    start: str = aggregator.get_params().get("start", "votes")
-    if start != "votes":
-        raise InputError(f"{aggregator.name}: the start {start!r} needs all tasks in one process; use 'votes'")
     _join()
     crowd = Annotations.of(data)
     aggregator._check_memory(crowd)

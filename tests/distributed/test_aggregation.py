@@ -80,8 +80,3 @@ def test_the_command_under_the_launcher(tmp_path: Path) -> None:
 def test_what_cannot_be_shared_is_refused() -> None:
     with pytest.raises(InputError, match="glad runs in one process only"):
         fit_shared(make("glad"), [[0, 1, 0], [1, 1, 0]])
-
-
-def test_a_start_that_needs_all_tasks_is_refused() -> None:
-    with pytest.raises(InputError, match="the start 'spectral' needs all tasks in one process; use 'votes'"):
-        fit_shared(DawidSkene(start="spectral"), [[0, 1, 0], [1, 1, 0]])
