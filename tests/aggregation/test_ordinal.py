@@ -13,8 +13,8 @@ from sklearn.metrics import mean_absolute_error
 from conal import Annotations
 from conal.aggregation import DawidSkene, Ordinal, ordinal
 from conal.aggregation.ordinal import DEVIATIONS, GUESSES, fall_off
-from conal.datasets import ordinal_crowd
 from conal.errors import ConvergenceWarning, InputError
+from helpers.grades import ordinal_crowd
 
 LEVELS = np.arange(5.0)
 

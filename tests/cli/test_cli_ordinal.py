@@ -12,8 +12,8 @@ import pytest
 import conal as package
 from conal import Annotations
 from conal.aggregation import DawidSkene, Ordinal
-from conal.datasets import ordinal_crowd
 from helpers.files import write_csv
+from helpers.grades import ordinal_crowd
 
 if TYPE_CHECKING:
     from cli.conftest import Run

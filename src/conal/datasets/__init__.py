@@ -16,7 +16,7 @@ from typing import Any
 # The functions take the place of the modules of the same name as attributes of this package.
 from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
-from conal.datasets.crowd import CrowdTruth, OrdinalTruth, ordinal_crowd, simulate_crowd
+from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.mechanical_turk import labelme, music
 from conal.datasets.simulated import digits, synthetic
 from conal.parameters.simulation import CrowdSettings
@@ -25,7 +25,6 @@ __all__ = [
     "CrowdDataset",
     "CrowdSettings",
     "CrowdTruth",
-    "OrdinalTruth",
     "Split",
     "cifar10",
     "digits",
@@ -33,7 +32,6 @@ __all__ = [
     "load",
     "music",
     "names",
-    "ordinal_crowd",
     "simulate_crowd",
     "synthetic",
 ]

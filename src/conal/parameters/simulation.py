@@ -144,30 +144,3 @@ class SyntheticSettings(CrowdSettings):
         number(at_least=0, at_most=1e6),
         Doc("Standard deviation of the class means; around its mean, a class has standard deviation 1."),
     ] = 0.85
-
-
-@frozen_parameters
-class OrdinalSettings:
-    """How a simulated crowd grades on a scale."""
-
-    n_tasks: Annotated[int, whole(1), Doc("Number of tasks.")] = 500
-    n_levels: Annotated[int, whole(2), Doc("Number of levels, C, called 1 to C.")] = 5
-    labels_per_task: Annotated[int, whole(1), Doc("Number of labels of every task.")] = 5
-    labels_per_annotator: Annotated[
-        int,
-        whole(1),
-        Doc("Number of labels of every annotator; some have fewer where it does not divide the number of tasks."),
-    ] = 20
-    bias: Annotated[float, number(at_least=0), Doc("Standard deviation of the annotators' biases, in levels.")] = 0.5
-    slope: Annotated[float, number(at_least=0), Doc("Standard deviation of the annotators' slopes around 1.")] = 0.15
-    spread: Annotated[float, number(above=0), Doc("Median of the annotators' spreads, in levels.")] = 1.0
-    variation: Annotated[float, number(at_least=0), Doc("Standard deviation of the logarithms of the spreads.")] = 0.5
-    guesses: Annotated[float, fraction(), Doc("Share of the labels that are given at random.")] = 0.02
-    fall_off: Annotated[
-        Literal["discrete", "rounded"],
-        Doc("How labels fall off with distance: a normal density at the levels, or a normal variable, rounded."),
-    ] = "discrete"
-    seed: Annotated[int, whole(0), Doc("Random seed.")] = 0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
