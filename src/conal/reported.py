@@ -24,9 +24,6 @@ class Results(Protocol):
     def report(self) -> Report:
         """The content of ``report.json``."""
 
-    def with_handicap(self, handicap: float) -> Results:
-        """The same with another handicap of people where models are compared with them."""
-
 
 class Reported:
     """Tables, charts and the report of a fitted classifier or aggregator.
@@ -69,21 +66,14 @@ class Reported:
             raise InputError(f"there is no table {name!r}; there are {known}")
         return to_frame(tables[file], frame or self._frame or "arrow")
 
-    def report(self, *, handicap: float | None = None) -> ReportPage:
+    def report(self) -> ReportPage:
         """The report, which a notebook shows below the cell; ``.save(path)`` writes it as a single HTML file.
 
         The first call takes a few seconds, for the intervals.
-
-        Parameters
-        ----------
-        handicap : float, optional
-            Of people, where groups of annotators say who is a person, and the report says which models may replace
-            people: ``epsilon`` of :func:`conal.metrics.replacement_test`, 0.2 by default. Not for a loaded model.
         """
         from conal.report.notebook import ReportPage
 
-        results = self._fitted_results()
-        return ReportPage((results if handicap is None else results.with_handicap(handicap)).report)
+        return ReportPage(self._fitted_results().report)
 
     @property
     def plots(self) -> Plots:

@@ -49,21 +49,6 @@ def test_groups_can_be_set_by_hand(conal: Run, crowd: Crowd, write: Write, tmp_p
 
 
 @pytest.mark.parametrize("command", ["fit", "aggregate"])
-def test_the_handicap_of_people(conal: Run, crowd: Crowd, write: Write, tmp_path: Path, command: str) -> None:
-    rows = [(worker, "llm" if k < 2 else "human", *rest) for k, (worker, _, *rest) in enumerate(about(crowd))]
-    table = write(tmp_path / "people.csv", HEADER, rows)
-    fit = command == "fit"
-    out, place = tmp_path / ("model" if fit else "clean.csv"), tmp_path / ("model" if fit else "report")
-    more = ("--features", crowd.features, "--epochs", 2, "--method", "conal") if fit else ("--report", place)
-    line = (command, crowd.labels, *more, "--out", out)
-    assert "--annotator-info" in conal(*line, "--set", "handicap=0.1").refusal()
-    assert "handicap must be" in conal(*line, "--annotator-info", table, "--set", "handicap=1").refusal()
-    done = conal(*line, "--annotator-info", table, "--set", "handicap=0.1")
-    assert done.code == 0, done.err
-    assert json.loads((place / "report.json").read_text(encoding="utf-8"))["replacement"]["epsilon"] == 0.1
-
-
-@pytest.mark.parametrize("command", ["fit", "aggregate"])
 def test_a_missing_annotator_is_refused(conal: Run, crowd: Crowd, write: Write, tmp_path: Path, command: str) -> None:
     missing, *rest = about(crowd)
     table = write(tmp_path / "people.csv", HEADER, rest)

@@ -13,7 +13,6 @@ import pytest
 from conal import aggregation
 from conal.data.annotations import Annotations
 from conal.data.encoding import as_names
-from conal.errors import InputError
 from conal.metrics import replacement_test
 from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.exhibits import Exhibits, exhibited
@@ -224,23 +223,18 @@ def test_models_that_may_replace_people_are_named() -> None:
     assert "with a handicap of 0.2 for people" in sentence
     page = render(found.report | {"model": model_section()})
     assert "May models replace people?" in page
-    assert "People have a handicap of 0.2 (--set handicap)" in page
+    assert "People have a handicap of 0.2, because" in page
 
 
-def test_the_handicap_of_people_can_be_set() -> None:
+def test_the_verdict_is_by_the_handicap_for_experts_and_others_are_counted() -> None:
     evidence = mixed(["human", "human", "human", "llm", "llm"])
-    crowd, (model, *_) = evidence.annotations, replacement_test(evidence.annotations, [3, 4], epsilon=0.0)
-    section = Findings(evidence).with_handicap(0.0).section("replacement")
-    assert section["epsilon"] == 0.0
+    crowd, (model, *_) = evidence.annotations, replacement_test(evidence.annotations, [3, 4], epsilon=0.2)
+    section = Findings(evidence).section("replacement")
+    assert section["epsilon"] == 0.2
     rows = {row["model"]: row for row in section["rows"]}
     assert (rows[3]["winning_share"], rows[3]["replaces"]) == (model.winning_rate, model.replaces)
     expected = [sum(found.replaces for found in replacement_test(crowd, [3, 4], epsilon=e)) for e in (0.2, 0.15, 0.1)]
     assert [count["models"] for count in section["counts"]] == expected
-    fitted = aggregation.MajorityVote().fit(crowd, annotator_info=pa.table({"worker": range(5), "group": GROUPS}))
-    assert fitted.report().document["replacement"]["epsilon"] == 0.2
-    assert fitted.report(handicap=0.1).document["replacement"]["epsilon"] == 0.1
-    with pytest.raises(InputError, match="handicap must be a number from 0 to below 1, not 1"):
-        fitted.report(handicap=1)
 
 
 def test_classes_that_are_a_scale_are_compared_by_distance() -> None:

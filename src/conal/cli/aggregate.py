@@ -15,9 +15,7 @@ from conal._system import process_number, process_rank
 from conal.cli import options
 from conal.cli.inputs import (
     Defend,
-    ReportOptions,
     TrueLabels,
-    check_handicap,
     check_results,
     defended_labels,
     offer_truth,
@@ -50,7 +48,7 @@ AGGREGATORS = (
 )
 """Names for the help, which imports no aggregator; a test compares them with the registry."""
 DEFAULT = "dawid-skene"
-SETTINGS = options.settable(ReadOptions, ReportOptions, ReleaseOptions)
+SETTINGS = options.settable(ReadOptions, ReleaseOptions)
 """What ``--set`` takes, beside the aggregator's own parameters."""
 
 
@@ -149,9 +147,7 @@ def aggregate(
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
         return
     began = time.perf_counter()
-    handicap = options.taken(ReportOptions, given).handicap
-    check_handicap(handicap, annotator_info)
-    outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels, handicap)
+    outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels)
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
     first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
     aggregator = _make(method, options.remaining(given), verbose=not quiet)
@@ -209,7 +205,7 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: Annotator
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, None for those that are not wanted; for the plan its budget, and for the report a handicap.
+    """Where results go, None for those that are not wanted; for the plan its budget.
 
     Annotators with fewer than ``min_labels`` labels are not in the tables.
     """
@@ -222,7 +218,6 @@ class Outputs:
     save: Path | None
     budget: float | None
     min_labels: int | None
-    handicap: float | None
 
     def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
         """Reject options that contradict each other, and places where nothing may be written."""
@@ -292,8 +287,7 @@ class Outputs:
         from conal.report.labels_alone import findings_of_labels
 
         private = None if self.min_labels is None else AnnotatorPrivacy(self.min_labels)
-        found = fitted.results_ if private is None else findings_of_labels(fitted, private)
-        return found if self.handicap is None else found.with_handicap(self.handicap)
+        return fitted.results_ if private is None else findings_of_labels(fitted, private)
 
 
 def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bool) -> pa.Table:

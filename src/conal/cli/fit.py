@@ -24,7 +24,6 @@ from conal.cli.inputs import (
     ForFit,
     ShowOptions,
     TrueLabels,
-    check_handicap,
     check_show,
     defended_labels,
     offer_truth,
@@ -180,7 +179,6 @@ def fit(
     files.check(out)
     _check_options(files, training, privacy, keep_data=keep_data, repeated=resume or process_number() > 1)
     check_show(show, anonymise=privacy.anonymise)
-    check_handicap(show.handicap, annotator_info)
     first = process_rank() == 0  # of several processes, which torchrun or Fabric started, only one prints and writes
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
     with claimed(out, check) if first else nullcontext():
@@ -201,8 +199,6 @@ def fit(
             return
         measure_by_true_labels(estimator, quiet=quiet)
         warn_of_few(estimator, data)
-        if show.handicap is not None:
-            estimator.results_ = estimator.results_.with_handicap(show.handicap)
         estimator.exhibit(shown)
         page = finish(
             estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet

@@ -15,7 +15,7 @@ from conal._files import real_path
 from conal.cli import options
 from conal.cli.options import say
 from conal.errors import ConalWarning, InputError, missing_package, people, people_hidden, warn
-from conal.parameters import Doc, Option, number, parameters
+from conal.parameters import Doc, Option, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -111,22 +111,7 @@ def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
 
 
 @parameters
-class ReportOptions:
-    """What every report can be told."""
-
-    handicap: Annotated[
-        float | None,
-        number(at_least=0, below=1),
-        Doc(
-            "Handicap of people where the report says which models may replace them; it needs a table of annotators "
-            "(--annotator-info). By default 0.2, which the test's authors take for experts; they take 0.15 for trained "
-            "people and 0.1 for a crowd."
-        ),
-    ] = None
-
-
-@parameters
-class ShowOptions(ReportOptions):
+class ShowOptions:
     """Pictures and addresses of tasks, and names of annotators, for the report.
 
     Examples
@@ -168,12 +153,6 @@ def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
         raise InputError(missing_package("PIL", "--images"))
     if show.link is not None:
         link_maker(show.link)
-
-
-def check_handicap(handicap: float | None, annotator_info: Path | None) -> None:
-    """Reject a handicap that nothing uses."""
-    if handicap is not None and annotator_info is None:
-        raise InputError("handicap is that of people, whom --annotator-info names; pass it too, or leave this out")
 
 
 def exhibits_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -307,10 +307,6 @@ class StoredResults(NamedTuple):
     tables: Mapping[str, pa.Table]
     report: Report
 
-    def with_handicap(self, handicap: float) -> StoredResults:
-        """The results as they are: a stored report cannot be changed."""
-        raise InputError(f"handicap={handicap}: a loaded model has its report already; fit it again")
-
 
 @dataclass(eq=False)
 class FittedResults:
@@ -347,7 +343,3 @@ class FittedResults:
         """Number of fits that are made when somebody asks for the rates by true labels, and were not made yet."""
         unseen = self.evidence.unseen
         return unseen.count if isinstance(unseen, Refits) and "found" not in vars(unseen) else 0
-
-    def with_handicap(self, handicap: float) -> FittedResults:
-        """The same results with another handicap of people where models are compared with them."""
-        return replace(self, findings=self.findings.with_handicap(handicap))

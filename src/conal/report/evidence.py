@@ -23,7 +23,6 @@ from conal.io.images import is_link
 from conal.metrics.rates import GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
-from conal.parameters import number
 
 Plain = dict[str, Any]
 """An object of ``report.json``; the finding that makes it says which keys it has."""
@@ -175,8 +174,6 @@ class Evidence:
         Cost of a label of each annotator; equal by default.
     refit : callable, optional
         How the labels would have been inferred from other annotations of the same tasks, where that is quick.
-    handicap : float
-        Of people, where they are compared with models: ``epsilon`` of :func:`conal.metrics.replacement_test`.
     times : (n_annotations,), optional
         When each label was given, anything that sorts; by default those of the annotations, if they have any.
 
@@ -209,11 +206,7 @@ class Evidence:
     refit: Refit | None = None
     tempered: bool = False
     held_out: bool = False
-    handicap: float = 0.2
     times: npt.NDArray[Any] | None = None
-
-    def __post_init__(self) -> None:
-        number(at_least=0, below=1).check("handicap", self.handicap)
 
     @cached_property
     def visible_annotators(self) -> BoolArray:

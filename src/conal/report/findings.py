@@ -6,7 +6,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -166,10 +165,6 @@ class Findings:
         self.seed = seed
         self._sections: dict[str, Any] = {}
         self._columns: dict[str, pa.Table] = {}
-
-    def with_handicap(self, handicap: float) -> Findings:
-        """The same findings with another handicap of people where models are compared with them."""
-        return Findings(replace(self.evidence, handicap=handicap), self.seed)
 
     @cached_property
     def intervals(self) -> Intervals:

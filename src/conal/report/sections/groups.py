@@ -248,7 +248,7 @@ def _share(evidence: Evidence, value: float) -> float:
 PEOPLE = ("human", "humans", "people", "person", "persons")
 """Groups of people, in lower case; all other groups are models."""
 HANDICAPS = (0.2, 0.15, 0.1)
-"""What the authors of the test take for experts, trained people and a crowd."""
+"""What the authors of the test take for experts, which the verdict is by, for trained people and for a crowd."""
 
 
 @register("replacement")
@@ -273,14 +273,11 @@ class ReplacementFinding(Finding):
 
     def section(self, findings: Findings) -> Plain:
         """The test, or why it cannot be made."""
-        evidence, handicap = findings.evidence, findings.evidence.handicap
+        evidence, handicap = findings.evidence, HANDICAPS[0]
         crowd = evidence.annotations
         people, models = _people_and_models(evidence)
         try:
-            found = {
-                epsilon: replacement_test(crowd, models, people=people, epsilon=epsilon)
-                for epsilon in {handicap, *HANDICAPS}
-            }
+            found = {each: replacement_test(crowd, models, people=people, epsilon=each) for each in HANDICAPS}
         except InputError as error:
             return {"epsilon": handicap, "rows": [], "reason": str(error)}
         rows = [
