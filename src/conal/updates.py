@@ -1,11 +1,11 @@
-"""Aggregators in folders, for updates, and which tasks have enough labels."""
+"""Aggregators in folders, for plans and updates."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ import pyarrow as pa
 
 from conal._arrays import FloatArray, IntArray
 from conal.aggregation.base import Aggregator, make
-from conal.aggregation.counts import Votes
-from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.data.annotator_info import in_order_of
-from conal.data.encoding import MISSING, Names, name_column
+from conal.data.encoding import MISSING, Names
 from conal.data.joining import TrainingRecord
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import (
@@ -31,82 +29,7 @@ from conal.io.model_folder import (
     names_to_json,
     write_model,
 )
-from conal.parameters import check_parameters, share
-
-if TYPE_CHECKING:
-    from conal.metrics.rates import Rate
-
-# Which tasks have enough labels: the model's belief in their label is above a level that the user sets.
-
-ENOUGH = "enough_labels.csv"
-"""The table's name in a folder."""
-POOLED_LABELS = 1.0
-"""Labels of the crowd in a row of an annotator's matrix, where labels are left out one by one."""
-MAX_HELD_OUT_LABELS = 20_000
-"""So many labels at most are left out, one by one."""
-MIN_PROBABILITY = 1e-300
-
-
-def tempered(fitted: Aggregator, posterior: FloatArray | None = None) -> FloatArray:
-    """(N, C) the posterior of an aggregator, or another one of its tasks, as sure as labels that were left out allow.
-
-    Aggregators count annotators as independent, and claim too much where these err together. The exponent is that of
-    :func:`conal.aggregation.held_out.held_out_certainty`; labels do not change. It is no calibration: labels that
-    were left out show no mistake that most annotators share. Known true labels stay certain.
-    """
-    crowd = fitted.annotations_
-    log_posterior = np.log(np.maximum(fitted.probas_, MIN_PROBABILITY))
-    votes, counts = (crowd.tasks, crowd.annotators, crowd.labels), Votes(crowd).counts(fitted.probas_)
-    tau = held_out_certainty(
-        log_posterior, votes, counts, vote_weight=1.0, pooling=POOLED_LABELS, max_labels=MAX_HELD_OUT_LABELS
-    )
-    flat = (fitted.probas_ if posterior is None else posterior) ** tau
-    flat /= flat.sum(1, keepdims=True)
-    if posterior is None:
-        known = fitted.known_codes_ >= 0
-        flat[known] = fitted.probas_[known]
-    return np.asarray(flat)
-
-
-def measured_right(fitted: Aggregator, unseen: FloatArray, level: float) -> Rate | None:
-    """How many labels with at least this probability are right, by true labels; None where fewer than ten tell.
-
-    Parameters
-    ----------
-    unseen : (N, C)
-        The posterior, of tasks with a true label by fits without it.
-    """
-    from conal.metrics.rates import MIN_OF_ANNOTATOR, gold_rate  # loading scipy takes a tenth of a second
-
-    crowd, probas = fitted.annotations_, tempered(fitted, unseen)
-    best = probas.max(1)
-    rows = np.flatnonzero((best >= level) & (crowd.labels_per_task() > 0))
-    judged = np.flatnonzero(fitted.known_codes_[rows] >= 0)
-    if len(judged) < MIN_OF_ANNOTATOR:
-        return None
-    right = probas.argmax(1)[rows[judged]] == fitted.known_codes_[rows[judged]]
-    inclusion = None if fitted.inclusion_ is None else fitted.inclusion_[rows[judged]]
-    return gold_rate(best[rows], judged, right, inclusion=inclusion)
-
-
-def enough_table(crowd: Annotations, probas: FloatArray, classes: Any, level: float) -> pa.Table:
-    """The tasks whose most probable class has at least this probability; the surest first.
-
-    Columns: task, label, probability (the model's belief, as ``basis`` says), and how many labels the task has.
-    """
-    best = probas.max(1)
-    rows = np.flatnonzero((best >= level) & ~np.isnan(best))
-    rows = rows[np.argsort(-best[rows], kind="stable")]
-    return pa.table(
-        {
-            "task": name_column(crowd.task_ids[rows]),
-            "label": name_column(classes[probas[rows].argmax(1)]),
-            "probability": best[rows],
-            "basis": ["belief"] * len(rows),
-            "labels": crowd.labels_per_task()[rows],
-        }
-    )
-
+from conal.parameters import check_parameters
 
 # Aggregators to folders and back: labels, posterior, and every fitted attribute that is an array or plain value.
 
@@ -123,19 +46,12 @@ COMMON_ATTRIBUTES = {
 """Attributes that every aggregator has, and that are stored or made otherwise."""
 
 
-def save(
-    fitted: Aggregator, folder: str | PathLike[str], *, enough: float | None = None, overwrite: bool = False
-) -> int:
-    """Write a fitted aggregator as a folder that can be updated.
-
-    With a level ``enough``, the folder lists the tasks that need no more labels; their number is returned.
-    """
+def save(fitted: Aggregator, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted aggregator as a folder that can be updated."""
     from conal import __version__
 
     if not hasattr(fitted, "annotations_"):
         raise InputError(f"{fitted.name} is not fitted yet; fit it first, and save it then")
-    if enough is not None:
-        share().check("enough (--set enough)", enough)
     crowd = fitted.annotations_
     if crowd.abstentions is not None:
         raise InputError("abstentions cannot be kept for updates; leave out --save, and fit all labels together")
@@ -159,11 +75,9 @@ def save(
     }
     if fitted.inclusion_ is not None:
         tensors["inclusion"] = fitted.inclusion_
-    tables = {} if enough is None else {ENOUGH: enough_table(crowd, tempered(fitted), crowd.classes, enough)}
     figures = {"n_tasks": crowd.n_tasks, "n_annotators": crowd.n_annotators, "n_annotations": crowd.n_annotations}
     documents = {TASKS: {"task_ids": names_to_json(crowd.task_ids)}}
-    write_model(folder, tensors, config, figures, tables, documents, format=AGGREGATOR, overwrite=overwrite)
-    return tables[ENOUGH].num_rows if tables else 0
+    write_model(folder, tensors, config, figures, {}, documents, format=AGGREGATOR, overwrite=overwrite)
 
 
 def _plain_parameters(fitted: Aggregator) -> dict[str, Any]:

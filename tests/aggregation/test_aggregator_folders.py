@@ -15,15 +15,11 @@ from safetensors.numpy import load_file, save_file
 import conal
 from conal import aggregation
 from conal.aggregation.base import aggregators
-from conal.aggregation.counts import Votes
-from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
 from conal.errors import InputError, ModelFolderError
 from conal.io.model_folder import WEIGHTS
 from conal.parameters import parameters_of
-from conal.report.labels_alone import unseen_posterior
 from conal.report.page import write_report
-from conal.updates import enough_table, measured_right, tempered
 from helpers.folders import sign
 
 pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.DataWarning")
@@ -135,44 +131,6 @@ def test_configurations_that_no_folder_has_are_refused(change: dict[str, Any], m
     sign(folder, **change)
     with pytest.raises(ModelFolderError, match=message):
         aggregation.load(folder)
-
-
-def test_enough_labels_by_tempered_probabilities() -> None:
-    labels = crowd(0, n=120)
-    made = fitted("dawid-skene", labels)
-    found = tempered(made)
-    votes = labels.tasks, labels.annotators, labels.labels
-    tau = held_out_certainty(
-        np.log(np.maximum(made.probas_, 1e-300)),
-        votes,
-        Votes(labels).counts(made.probas_),
-        vote_weight=1.0,
-        pooling=1.0,
-    )
-    slow = np.array([[p**tau for p in row] for row in made.probas_.tolist()])
-    assert np.allclose(found, slow / slow.sum(1, keepdims=True))
-    table = enough_table(labels, found, labels.classes, 0.9).to_pylist()
-    best = {name: row.max() for name, row in zip(labels.task_ids.tolist(), found, strict=True)}
-    assert {row["task"] for row in table} == {name for name, p in best.items() if p >= 0.9}
-    assert [row["probability"] for row in table] == sorted((row["probability"] for row in table), reverse=True)
-    assert all((row["labels"], row["basis"]) == (4, "belief") for row in table)
-
-
-def test_true_labels_measure_the_tasks_with_enough_labels() -> None:
-    """Seven annotators say the same, right or wrong: of the labels the model believes in, three fifths are right."""
-    rng = np.random.default_rng(0)
-    truth = rng.integers(2, size=300)
-    said = np.where(rng.random(300) < 0.6, truth, 1 - truth)
-    votes = np.where(rng.random((300, 7)) < 0.95, said[:, None], 1 - said[:, None])
-    few, many = ({k: int(truth[k]) for k in range(n)} for n in (8, 80))
-    made = aggregation.DawidSkene(verbose=False).fit(votes, true_labels=many)
-    unseen = unseen_posterior(made)
-    assert unseen is not None
-    rate = measured_right(made, unseen, 0.9)
-    assert rate is not None
-    right = (unseen.argmax(1) == truth)[tempered(made, unseen).max(1) >= 0.9].mean()
-    assert rate.low <= right <= rate.high < 0.9
-    assert measured_right(aggregation.DawidSkene(verbose=False).fit(votes, true_labels=few), unseen, 0.9) is None
 
 
 def test_a_folder_of_version_0_2_is_refused(tmp_path: Path) -> None:

@@ -170,19 +170,3 @@ def test_commands_say_what_is_believed_and_what_was_measured(conal: Run, write: 
     assert "Measured by 60 true labels:" in measured.out
     assert "is reached already" not in measured.out
     assert column(tmp_path / "a.csv", "quality_basis") == ["measured"] * 7
-
-
-def test_tasks_with_enough_labels_are_believed_or_measured(conal: Run, write: Write, tmp_path: Path) -> None:
-    labels, gold = said_alike(write, tmp_path)
-    new = write(tmp_path / "new.csv", ("task", "worker", "label"), [("t0", "w9", "no")])
-    about = ("--out", tmp_path / "c.csv", "--save", tmp_path / "crowd", "--overwrite")
-    conal("aggregate", labels, *about)
-    assert (
-        "the model believes in theirs with a probability of at least 0.9"
-        in conal("update", tmp_path / "crowd", new, "--set", "enough=0.9").out
-    )
-    assert set(column(tmp_path / "crowd" / "enough_labels.csv", "basis")) == {"belief"}
-    conal("aggregate", labels, *about, "--true-labels", gold)
-    found = conal("update", tmp_path / "crowd", new, "--set", "enough=0.9", "--json").json()
-    assert found["enough_measured"]["n_gold"] >= 10
-    assert found["enough_measured"]["high"] < 0.9

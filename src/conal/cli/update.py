@@ -13,7 +13,7 @@ from conal.cli import options
 from conal.cli.aggregate import inferred_labels
 from conal.cli.inputs import check_results, read_info, read_instances
 from conal.errors import InputError
-from conal.parameters import Doc, parameters, share
+from conal.parameters import Doc, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -25,16 +25,8 @@ if TYPE_CHECKING:
 
 @parameters
 class UpdateOptions(options.TextOptions):
-    """How texts are read, and when a task has enough labels."""
+    """How texts are read, and which encoder makes features of texts."""
 
-    enough: Annotated[
-        float,
-        share(),
-        Doc(
-            "Probability above which a task needs no more labels; enough_labels.csv in the folder lists these tasks. "
-            "It is the model's belief, which is too high where annotators err alike."
-        ),
-    ] = 0.95
     encoder: Annotated[str | None, Doc(options.ENCODER)] = None
 
 
@@ -143,21 +135,18 @@ def _update_aggregator(new: NewLabels) -> dict[str, Any]:
 
     if any((new.features, new.text, new.wanted.text_column, new.wanted.encoder)):
         raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
-    fitted, enough = load(new.folder), new.wanted.enough
-    file, before = new.read(), fitted.annotations_
+    fitted, file = load(new.folder), new.read()
+    before = fitted.annotations_
     fitted.update(file.annotations, annotator_info=new.read_info(before, file), where=file.where)
     if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
         write_tables({new.out: inferred_labels(fitted)})
-    n_enough = save(fitted, new.folder, enough=enough, overwrite=True)
+    save(fitted, new.folder, overwrite=True)
     return {
         "model": new.folder,
         "method": fitted.name,
         "out": new.out,
         "files": file.contributions(),
         **figures_of(fitted, before, fitted.annotations_, file),
-        "enough": enough,
-        "enough_measured": _measured(fitted, enough),
-        "n_enough": n_enough,
     }
 
 
@@ -166,7 +155,6 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
     from conal.estimator.folder import save
     from conal.io.tables import write_tables
     from conal.report.page import render
-    from conal.updates import ENOUGH, enough_table
 
     fitted = load(new.folder, encoder=new.wanted.encoder)
     fitted.verbose = verbose
@@ -176,11 +164,10 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
     fitted.update(X, file.annotations, annotator_info=new.read_info(before, file), where=file.where)
     assert before is not None and fitted.kept_ is not None  # noqa: S101, PT018 - update needs and sets it
     after = fitted.kept_.found[1]
-    done = enough_table(after, fitted.probas_, fitted.classes_, new.wanted.enough)
     page = render(fitted.results_.report) if with_page else None
     if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
         write_tables({new.out: fitted.tables_["labels.csv"]})
-    save(fitted, new.folder, page=page, keep_data=True, more_tables={ENOUGH: done}, overwrite=True)
+    save(fitted, new.folder, page=page, keep_data=True, overwrite=True)
     return {
         "model": new.folder,
         "method": fitted.method,
@@ -188,8 +175,6 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
         "files": file.contributions(),
         **figures_of(fitted, before, after, file),
         "epochs": fitted.metrics_["epochs"],
-        "enough": new.wanted.enough,
-        "n_enough": done.num_rows,
     }
 
 
@@ -208,43 +193,12 @@ def figures_of(
     }
 
 
-def _right(result: dict[str, Any]) -> str:
-    """What is known about the labels of tasks that have enough."""
-    rate = result.get("enough_measured")
-    if rate is None:
-        return (
-            f"the model believes in theirs with a probability of at least {result['enough']:g}; nothing was measured, "
-            "and such beliefs are too high where annotators err alike"
-        )
-    from conal.report.wording import interval, percent  # loading scipy takes a tenth of a second
-
-    ends = interval(rate["low"], rate["high"])
-    return (
-        f"{percent(rate['value'])} of theirs are right ({ends}), measured by {rate['n_gold']:,} true labels, where the "
-        f"model believes at least {percent(result['enough'])}"
-    )
-
-
-def _measured(fitted: Aggregator, enough: float) -> dict[str, Any] | None:
-    """How many labels of the tasks that have enough are right, by true labels; None where too few tell."""
-    from conal.updates import measured_right
-
-    if (fitted.known_codes_ >= 0).sum() == 0:
-        return None
-    from conal.report.labels_alone import unseen_posterior
-
-    unseen = unseen_posterior(fitted)
-    rate = None if unseen is None else measured_right(fitted, unseen, enough)
-    return None if rate is None else rate._asdict()
-
-
 def _summary(result: dict[str, Any]) -> str:
     known = f" ({result['n_known_labels']:,} more repeat or replace old ones)" if result["n_known_labels"] else ""
     lines = [
         f"{result['method']}: {result['n_new_labels']:,} new labels{known}, {result['n_new_tasks']:,} new tasks; now "
         f"{result['n_tasks']:,} tasks and {result['n_annotators']:,} annotators after {result['n_updates']:,} updates",
         *options.file_summaries(result["files"]),
-        f"{result['n_enough']:,} tasks have enough labels: {_right(result)}",
+        f"{result['seconds']:.1f} s; folder: {result['model']}",
     ]
-    lines.append(f"{result['seconds']:.1f} s; folder: {result['model']}")
     return "\n".join(lines + ([f"labels: {result['out']}"] if result["out"] is not None else []))

@@ -144,7 +144,6 @@ def save(
     *,
     page: str | None = None,
     keep_data: bool = False,
-    more_tables: Mapping[str, pa.Table] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a fitted estimator as a model folder, with its report as HTML if ``page`` is given."""
@@ -176,9 +175,9 @@ def save(
     if fitted.text_features_ is not None:
         numbers, documents[TEXT] = fitted.text_features_.state()
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
-    tables = {**fitted.tables_, **(more_tables or {})}
     data = data_tensors(fitted) if keep_data else None
-    write_model(folder, tensors, config, fitted.metrics_, tables, documents, page=page, data=data, overwrite=overwrite)
+    figures, tables = fitted.metrics_, fitted.tables_
+    write_model(folder, tensors, config, figures, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
 def load(
