@@ -62,8 +62,8 @@ def test_a_task_with_a_true_label_is_not_asked_about(conal: Run, crowd: Crowd, t
 
 
 def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Path) -> None:
-    out, curve = tmp_path / "plan.csv", tmp_path / "curve.csv"
-    run = conal("plan", model, "--budget", 12, "--out", out, "--set", f"curve={curve}")
+    out = tmp_path / "plan.csv"
+    run = conal("plan", model, "--budget", 12, "--out", out)
     assert "the model's belief, which is too high where annotators err alike" in run.out
     rows = pv.read_csv(out).to_pylist()
     people = pv.read_csv(model / "annotators.csv")["worker"].to_pylist()
@@ -73,9 +73,6 @@ def test_a_budget_is_planned_for_the_crowd(conal: Run, model: Path, tmp_path: Pa
     assert {row["ask"] for row in rows} <= set(people)
     assert rows[-1]["total_cost"] == sum(row["cost"] for row in rows) <= 12
     assert all(row["accuracy_low"] <= row["expected_accuracy"] <= row["accuracy_high"] for row in rows)
-    drawn = pv.read_csv(curve).to_pylist()
-    assert drawn[0]["labels"] == 0
-    assert drawn[-1]["labels"] == len(rows)
     again = tmp_path / "again.csv"
     figures = conal("plan", model, "--budget", 12, "--out", again, "--json").json()
     assert again.read_bytes() == out.read_bytes()
@@ -126,22 +123,9 @@ def test_a_saved_aggregator_can_be_planned_for(conal: Run, tmp_path: Path) -> No
     rows = pv.read_csv(out).to_pylist()
     assert len({row["task"] for row in rows}) == 4
     assert {row["ask"] for row in rows} == {"expert"}
-    again = conal("aggregate", labels, "--out", tmp_path / "c.csv", "--plan", tmp_path / "p.csv", "--budget", 9)
-    assert again.code == 0
-    assert conal("plan", saved, "--budget", 9, "--out", out, "--overwrite").code == 0
-    assert out.read_bytes() == (tmp_path / "p.csv").read_bytes()
-    refused = conal("plan", saved, "--budget", 9, "--out", tmp_path / "x.csv", "--set", "by=group").refusal()
-    assert "plans ask single annotators" in refused
-
-
-def test_labels_alone_can_be_planned_for(conal: Run, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.csv"
-    given = [(t, w, "a" if (t + (w == t % 5)) % 2 else "b") for t in range(30) for w in range(5) if (t + w) % 2]
-    labels.write_text("task,worker,label\n" + "".join(f"t{t},w{w},{label}\n" for t, w, label in given))
-    out, plan = tmp_path / "clean.csv", tmp_path / "plan.csv"
-    both = ["aggregate", labels, "--out", out]
-    assert "belong together" in conal(*both, "--budget", 9).refusal()
-    figures = conal(*both, "--plan", plan, "--budget", 9, "--json").json()["plan"]
-    rows = pv.read_csv(plan).to_pylist()
+    figures = conal("plan", saved, "--budget", 9, "--out", out, "--overwrite", "--json").json()
+    rows = pv.read_csv(out).to_pylist()
     assert figures["n_labels"] == len(rows) <= 9
     assert not {(row["task"], row["ask"]) for row in rows} & {(f"t{t}", f"w{w}") for t, w, _ in given}
+    refused = conal("plan", saved, "--budget", 9, "--out", tmp_path / "x.csv", "--set", "by=group").refusal()
+    assert "plans ask single annotators" in refused

@@ -141,11 +141,9 @@ def test_annotators_with_few_labels_are_left_out(conal: Run, tmp_path: Path, wri
         assert "rare-name" not in path.read_text(encoding="utf-8"), path.name
 
 
-@pytest.mark.parametrize("more", [("--save", "crowd"), ("--plan", "plan.csv", "--budget", 3)])
-def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_path: Path, more: tuple[Any, ...]) -> None:
-    option, name, *rest = more
+def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--set", "min_labels=5")
-    refusal = conal(*arguments, option, tmp_path / name, *rest).refusal()
-    assert f"{option} " in refusal
+    refusal = conal(*arguments, "--save", tmp_path / "crowd").refusal()
+    assert "--save " in refusal
     assert "min_labels hides some annotators; leave out one of the two" in refusal
-    assert not (tmp_path / name).exists()
+    assert not (tmp_path / "crowd").exists()

@@ -163,10 +163,11 @@ def test_commands_say_what_is_believed_and_what_was_measured(conal: Run, write: 
     assert "The model believes that" in believed.out
     assert "True labels of fifty tasks measure it" in believed.out
     assert column(tmp_path / "a.csv", "quality_basis") == ["belief"] * 7
-    plan = ("--plan", tmp_path / "p.csv", "--budget", 5)
-    claimed = conal("aggregate", labels, *about, *plan)
-    assert "the model believes that 95\xa0% is reached already" in claimed.out
-    measured = conal("aggregate", labels, *about, *plan, "--true-labels", gold)
+    saved, plan = tmp_path / "s", tmp_path / "p.csv"
+    asked = ("plan", saved, "--out", plan, "--budget", 5, "--overwrite")
+    conal("aggregate", labels, *about, "--save", saved)
+    assert "the model believes that 95\xa0% is reached already" in conal(*asked).out
+    measured = conal("aggregate", labels, *about, "--save", saved, "--true-labels", gold)
     assert "Measured by 60 true labels:" in measured.out
-    assert "is reached already" not in measured.out
+    assert "is reached already" not in conal(*asked).out
     assert column(tmp_path / "a.csv", "quality_basis") == ["measured"] * 7

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[str, Files]] = {
     "bad-holdout": ("conal fit l.csv --features f.csv --out m --set holdout=2", {"l.csv": LABELS, "f.csv": FEATURES}),
     "no-features": ("conal fit l.csv --out m", {"l.csv": LABELS}),
     "bad-epsilon": ("conal aggregate l.csv --out o.csv --private 0", {"l.csv": LABELS}),
-    "bad-budget": ("conal aggregate l.csv --out o.csv --plan p.csv --budget 0", {"l.csv": LABELS}),
+    "bad-budget": ("conal plan m --out o.csv --budget 0", {"l.csv": LABELS}),
     # features
     "missing-features": ("conal fit l.csv --features f.csv --out m", {"l.csv": LABELS}),
     "text-in-features": (

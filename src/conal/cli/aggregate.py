@@ -25,7 +25,6 @@ from conal.cli.inputs import (
     truth_files,
 )
 from conal.cli.options import class_name, one_line
-from conal.cli.plan import BUDGET, labels_alone_problem, planned_labels, text_of
 from conal.cli.private import ReleaseOptions, refuse_beside_private, release
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.parameters import check_parameters
@@ -77,10 +76,6 @@ Confusion = Annotated[
         options.REPORT, "Output table of the annotators' confusion matrices, P(observed label given true label)."
     ),
 ]
-Plan = Annotated[
-    Path | None,
-    options.in_panel(options.REPORT, "With --budget: output table of the labels to ask for next, as by conal plan."),
-]
 Save = Annotated[
     Path | None,
     options.in_panel(
@@ -124,8 +119,6 @@ def aggregate(
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
     confusion: Confusion = None,
-    plan: Plan = None,
-    budget: Annotated[float | None, options.in_panel(options.REPORT, BUDGET)] = None,
     save: Save = None,
     private: Private = None,
 ) -> None:
@@ -141,13 +134,13 @@ def aggregate(
     privacy = options.taken(ReleaseOptions, given, private=private)
     if privacy.private is not None:
         unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
-        unfit |= {"plan": plan, "budget": budget, "defend": defend, "set": bool(given), "method": method != DEFAULT}
+        unfit |= {"defend": defend, "set": bool(given), "method": method != DEFAULT}
         refuse_beside_private(**unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
         return
     began = time.perf_counter()
-    outputs = Outputs(out, annotators, confusion, report, plan, save, budget, privacy.min_labels)
+    outputs = Outputs(out, annotators, confusion, report, save, privacy.min_labels)
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
     first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
     aggregator = _make(method, options.remaining(given), verbose=not quiet)
@@ -164,7 +157,7 @@ def aggregate(
     _fit(aggregator, crowd, known, info)
     if not first:
         return
-    figures, about_plan = outputs.write(aggregator, overwrite=overwrite)
+    lead = outputs.write(aggregator, overwrite=overwrite)
     result = {
         "out": out,
         "annotators": annotators,
@@ -175,9 +168,8 @@ def aggregate(
         **figures_of(aggregator, file),
         "n_true_labels": int((aggregator.known_codes_ >= 0).sum()),
         "seconds": time.perf_counter() - began,
-        **({"plan": {"out": plan, **figures}} if figures else {}),
     }
-    options.emit(result, "\n".join([summary_of(result), *about_plan]), as_json=as_json, quiet=quiet)
+    options.emit(result, "\n".join(filter(None, [summary_of(result), lead])), as_json=as_json, quiet=quiet)
 
 
 def _make(method: str, settings: dict[str, Any], *, verbose: bool) -> Aggregator:
@@ -205,7 +197,7 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: Annotator
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, None for those that are not wanted; for the plan its budget.
+    """Where results go, None for those that are not wanted.
 
     Annotators with fewer than ``min_labels`` labels are not in the tables.
     """
@@ -214,22 +206,18 @@ class Outputs:
     annotators: Path | None
     confusion: Path | None
     report: Path | None
-    plan: Path | None
     save: Path | None
-    budget: float | None
     min_labels: int | None
 
     def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
         """Reject options that contradict each other, and places where nothing may be written."""
         from conal.io.model_folder import AGGREGATOR, check_target
 
-        if (self.plan is None) != (self.budget is None):
-            raise InputError("--plan FILE and --budget B belong together; pass both, or neither")
-        telling = (("plan", self.plan, "names single annotators"), ("save", self.save, "keeps everybody's labels"))
-        for name, value, what in telling:
-            if value is not None and self.min_labels is not None:
-                raise InputError(f"--{name} {what}, and min_labels hides some annotators; leave out one of the two")
-        tables = [self.out, self.annotators, self.confusion, self.plan]
+        if self.save is not None and self.min_labels is not None:
+            raise InputError(
+                "--save keeps everybody's labels, and min_labels hides some annotators; leave out one of the two"
+            )
+        tables = [self.out, self.annotators, self.confusion]
         files = [] if self.report is None else report_places(self.report)
         check_results(tables=tables, files=files, sources=sources, overwrite=overwrite)
         if self.report is not None:
@@ -242,16 +230,15 @@ class Outputs:
                     )
             check_target(self.save, AGGREGATOR, overwrite=overwrite)
 
-    def write(self, fitted: Aggregator, *, overwrite: bool) -> tuple[dict[str, Any], list[str]]:
-        """Write everything; figures of the plan, and lines about plan and report."""
+    def write(self, fitted: Aggregator, *, overwrite: bool) -> str:
+        """Write everything; the first lines of the report."""
         from conal.io.model_folder import confusion_table
         from conal.io.tables import write_tables
 
         crowd, found = fitted.annotations_, self._findings(fitted)
         about: dict[Path, pa.Table] = {}
         texts: dict[Path, str] = {}
-        figures: dict[str, Any] = {}
-        lines = []
+        lead = ""
         if self.annotators is not None:
             about[self.annotators] = _annotator_table(fitted, found, measured=self.min_labels is None)
         if self.confusion is not None:
@@ -266,18 +253,12 @@ class Outputs:
             page = ReportPage(found.report)
             tables |= {self.report / name: table for name, table in found.tables.items()}
             texts = {self.report / REPORT: compact_json(page.document), self.report / PAGE: page.html}
-            lines.append(page.lead)
-        if self.plan is not None and self.budget is not None:
-            seed = int(fitted.get_params().get("seed", 0))
-            names = fitted.annotator_ids_, fitted.task_ids_
-            plan, figures = planned_labels(labels_alone_problem(fitted), *names, self.budget, seed=seed)
-            tables[self.plan] = plan.table
-            lines.append(text_of(figures, self.plan, self.budget))
+            lead = page.lead
         _warn_of_unlabelled(fitted, self.out)
         write_tables(tables, texts)
         if self.save is not None:
             fitted.save(self.save, overwrite=overwrite)
-        return figures, lines
+        return lead
 
     def _findings(self, fitted: Aggregator) -> Findings | None:
         """What the report tells; None if there is none."""

@@ -49,7 +49,6 @@ class PlanOptions:
         Doc("With --budget: cost of a true label, if an expert can be asked too; by default, the crowd alone is."),
     ] = None
     per_task: Annotated[int, whole(1, below=6), Doc("With --budget: labels of one task, at most; from 1 to 5.")] = 3
-    curve: Annotated[str | None, Doc("With --budget: output table of the expected accuracy against the budget.")] = None
 
 
 SETTINGS = options.settable(PlanOptions)
@@ -89,23 +88,20 @@ def plan(
     The table also has the text, address or picture's address of a task where the model's report shows it, and the
     texts of all tasks with --text.
     """
-    from conal.io.tables import write_tables
-    from conal.planning.crowd_plan import curve_table
+    from conal.io.tables import write_table
 
     given = options.parse_settings(settings)
     wanted = options.taken(PlanOptions, given)
     options.refuse_unknown(given, SETTINGS)
     _check_options(experts, budget, annotator_info, wanted)
-    curve = None if wanted.curve is None else Path(wanted.curve)
-    check_results(tables=[out, curve], sources=[annotator_info, text], model=model, overwrite=overwrite)
+    check_results(tables=[out], sources=[annotator_info, text], model=model, overwrite=overwrite)
     fitted = _loaded(model)
     texts = [] if text is None else list(_texts(text))
-    tables: dict[Path, pa.Table] = {}
     if budget is None:
         table, figures = _for_experts(fitted, experts or 0, wanted)
         summary = _text(figures, out)
     else:
-        found, figures = planned_labels(
+        found, figures = _planned_labels(
             *_problem(fitted, annotator_info, wanted),
             fitted.task_ids_,
             budget,
@@ -113,17 +109,16 @@ def plan(
             per_task=wanted.per_task,
             seed=wanted.seed,
         )
-        table, summary = found.table, text_of(figures, out, budget)
-        tables = {} if curve is None else {curve: curve_table(found.forecast)}
-    write_tables({out: _with_items(table, fitted, texts, text)} | tables)
-    options.emit({"out": out, "curve": curve} | figures, summary, as_json=as_json, quiet=quiet)
+        table, summary = found.table, _text_of(figures, out, budget)
+    write_table(_with_items(table, fitted, texts, text), out)
+    options.emit({"out": out} | figures, summary, as_json=as_json, quiet=quiet)
 
 
 def _check_options(experts: int | None, budget: float | None, annotator_info: Path | None, wanted: PlanOptions) -> None:
     """A plan is for an expert or for the crowd; what has no effect is refused."""
     if (experts is None) == (budget is None):
         raise InputError("pass --experts N for true labels by an expert, or --budget B for labels of the crowd")
-    unused = {"--annotator-info": annotator_info, "expert_cost": wanted.expert_cost, "curve": wanted.curve}
+    unused = {"--annotator-info": annotator_info, "expert_cost": wanted.expert_cost}
     for name, value in unused.items():
         if budget is None and value is not None:
             raise InputError(f"{name} needs --budget; add it, or leave out {name}")
@@ -179,7 +174,7 @@ def _problem(
             raise InputError(
                 "--annotator-info and by=group: of labels alone, plans ask single annotators; leave it out"
             )
-        return labels_alone_problem(fitted), fitted.annotator_ids_
+        return _labels_alone_problem(fitted), fitted.annotator_ids_
     from conal.estimator.kept_data import labeling_problem_of
 
     info = None
@@ -213,10 +208,10 @@ def _texts(path: Path) -> Iterator[dict[str, Any]]:
     return ({"task": task, "text": text} for task, text in by_task.items())
 
 
-# Plans of further labels by the crowd, which `conal aggregate --plan` makes too.
+# Plans of further labels by the crowd.
 
 
-def labels_alone_problem(fitted: Aggregator) -> LabelingProblem:
+def _labels_alone_problem(fitted: Aggregator) -> LabelingProblem:
     """What the crowd of an aggregator can be asked."""
     from conal.planning.gains import LabelingProblem
 
@@ -224,7 +219,7 @@ def labels_alone_problem(fitted: Aggregator) -> LabelingProblem:
     return LabelingProblem.by_evidence(fitted.results_.evidence, limits=None if about is None else about.limits)
 
 
-def planned_labels(
+def _planned_labels(
     problem: LabelingProblem,
     names: Names,
     task_ids: Names,
@@ -261,7 +256,7 @@ def planned_labels(
     }
 
 
-def text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
+def _text_of(figures: dict[str, Any], out: Path, budget: float) -> str:
     """The summary for people."""
     from conal.planning.crowd_plan import REACH
     from conal.report.wording import count, interval, percent

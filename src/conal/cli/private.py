@@ -75,8 +75,8 @@ def refuse_beside_private(**given: object) -> None:
     for name, value in given.items():
         if value:
             raise InputError(
-                f"--{name} cannot be used with --private: a private release has no tables about annotators, no report "
-                f"and no plan, keeps no labels and aggregates nothing; remove --{name}"
+                f"--{name} cannot be used with --private: a private release has no tables about annotators and no "
+                f"report, keeps no labels and aggregates nothing; remove --{name}"
             )
 
 

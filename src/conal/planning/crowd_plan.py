@@ -466,9 +466,3 @@ def labels_for(
         return None
     last = int(np.searchsorted(gained, missing))
     return last + 1, float(planned.cost[: last + 1].sum())
-
-
-def curve_table(found: AccuracyForecast) -> pa.Table:
-    """The accuracy against the budget: labels, cost, expected_accuracy, accuracy_low and accuracy_high."""
-    names = ("labels", "cost", "expected_accuracy", "accuracy_low", "accuracy_high")
-    return pa.table(dict(zip(names, (pa.array(values) for values in found), strict=True)))
