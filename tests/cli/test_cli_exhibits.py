@@ -1,4 +1,4 @@
-"""Pictures, texts, addresses and names in the report: options of ``conal fit`` and ``conal report``."""
+"""Pictures, texts and addresses in the report: options of ``conal fit`` and ``conal report``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from conal.report.exhibits import people_rows, task_rows
-from helpers.files import write_lines
+from conal.report.exhibits import task_rows
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -32,11 +31,6 @@ def images(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> Path:
-    return write_lines(tmp_path / "users.csv", "worker,name", "w0,Ann <i>Lee", "w1,Bob", "w9,Nobody")
-
-
-@pytest.fixture
 def folder(model: Path, tmp_path: Path) -> Path:
     """A copy of the shared model folder."""
     return Path(shutil.copytree(model, tmp_path / "model"))
@@ -46,11 +40,11 @@ def report_of(folder: Path) -> Any:
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
-def test_fit_shows_pictures_texts_addresses_and_names(
-    conal: Run, crowd: Crowd, images: Path, names: Path, tmp_path: Path, write: Callable[..., Path]
+def test_fit_shows_pictures_texts_and_addresses(
+    conal: Run, crowd: Crowd, images: Path, tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     texts = write(tmp_path / "texts.csv", ("task", "text"), [(task, f"text {task}") for task in range(90)])
-    settings = ("--set", f"names={names}", "--set", "link=https://x.org/t?id={task}")
+    settings = ("--set", "link=https://x.org/t?id={task}")
     shown = ("--images", images, "--text", texts, *settings)
     out = tmp_path / "m"
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, *shown, *SHORT)
@@ -62,48 +56,33 @@ def test_fit_shows_pictures_texts_addresses_and_names(
         assert row["text"] == f"text {row['task']}"
         assert row["link"] == f"https://x.org/t?id={row['task']}"
         assert ("picture" in row) == (row["task"] >= 10)
-    assert {row["worker"]: row.get("name") for row in people_rows(report)}.items() >= {
-        "w0": "Ann <i>Lee",
-        "w1": "Bob",
-        "w2": None,
-    }.items()
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Ann &lt;i&gt;Lee" in page
-    assert "Ann <i>" not in page
     told = [line for line in run.err.splitlines() if "pictures are not shown" in line]
     assert len(told) == ("5" in {str(row["task"]) for row in rows})
 
 
-def test_report_shows_them_on_the_page_alone(conal: Run, folder: Path, images: Path, names: Path) -> None:
+def test_report_shows_them_on_the_page_alone(conal: Run, folder: Path, images: Path) -> None:
     before = (folder / "report.json").read_bytes()
     plain = (folder / "report.html").read_text(encoding="utf-8")
     (images / "5.jpg").unlink()
-    assert conal("report", folder, "--images", images, "--names", names, "--link", "https://x.org/{task}").code == 0
+    assert conal("report", folder, "--images", images, "--link", "https://x.org/{task}").code == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "data-picture=" in page
     assert "data-picture=" not in plain.split("<script>")[0]
     assert '<a href="https://x.org/' in page
-    assert "Ann &lt;i&gt;Lee" in page
     assert (folder / "report.json").read_bytes() == before
     assert conal("report", folder).code == 0
     assert (folder / "report.html").read_text(encoding="utf-8") == plain
 
 
-def test_names_are_never_shown_of_hidden_annotators(
-    conal: Run, crowd: Crowd, images: Path, names: Path, tmp_path: Path
+def test_nobody_s_tasks_are_listed_where_names_are_hidden(
+    conal: Run, crowd: Crowd, images: Path, tmp_path: Path
 ) -> None:
     fit = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise", *SHORT)
-    assert (
-        "names shows who the annotators are, and --anonymise hides it"
-        in conal(*fit, "--set", f"names={names}").refusal()
-    )
-    assert not (tmp_path / "m").exists()
     (images / "5.jpg").unlink()
     assert conal(*fit, "--images", images).code == 0
     report = report_of(tmp_path / "m")
     assert report["pictures"]["thumbnails"]
     assert all("doubtful" not in row for row in report["annotators"]["rows"])
-    assert "names of its annotators are hidden" in conal("report", tmp_path / "m", "--names", names).refusal()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +91,6 @@ def test_names_are_never_shown_of_hidden_annotators(
         ("images", "nowhere", "nowhere: is no folder"),
         ("link", "javascript:alert('{task}')", "expected an address of http or https"),
         ("link", "https://x.org/1", "in which {task} stands for the task's id"),
-        ("names", "nowhere.csv", "no such file"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_before_the_work(
@@ -124,13 +102,10 @@ def test_what_cannot_be_shown_is_refused_before_the_work(
     assert not (tmp_path / "m").exists()
 
 
-def test_files_about_other_tasks_and_people_are_refused(conal: Run, folder: Path, tmp_path: Path) -> None:
+def test_pictures_of_other_tasks_are_refused(conal: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     Image.new("L", (9, 9)).save(tmp_path / "other" / "tiger.png")
     assert "no picture is called like a task" in conal("report", folder, "--images", tmp_path / "other").refusal()
-    users = write_lines(tmp_path / "u.csv", "id,name", "1,Ann")
-    message = conal("report", folder, "--names", users).refusal()
-    assert "none of its ids ('1') is an annotator; the annotators are 'w" in message
 
 
 def test_texts_of_an_export_are_shown_where_features_are_trained_on(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from conal.errors import DataWarning, InputError
 from conal.io import import_file, read_annotations, read_features, read_gold, read_table, read_texts
 from conal.io.binary_tables import table_batches
 from conal.io.images import items_of
-from conal.io.true_labels import read_people
 
 N = 8
 TYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -97,7 +96,6 @@ PLATFORMS: dict[str, dict[str, Any]] = {
 }
 READERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "gold": (read_gold, {"task": TASKS, "label": OTHER, "inclusion_probability": [0.5] * N}),
-    "people": (read_people, {"worker": TASKS, "name": OTHER, "email": OTHER}),
 }
 
 

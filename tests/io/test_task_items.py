@@ -10,8 +10,6 @@ import pytest
 
 from conal.errors import DataWarning, InputError
 from conal.io.images import FromUri, NamedPictures, PictureFolder, is_link, items_of, link_maker
-from conal.io.true_labels import read_people
-from helpers.files import write_lines
 
 
 def fill(folder: Path, *names: str) -> None:
@@ -139,26 +137,6 @@ def test_the_address_of_a_task_is_made_from_its_id() -> None:
     for wrong in ("https://x.org/1", "javascript:alert('{task}')", "{task}", "file:///{task}"):
         with pytest.raises(InputError, match=r"expected an address of http or https in which \{task\}"):
             link_maker(wrong)
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (("worker,name", "w1,Ann Lee", "w2,"), {"w1": "Ann Lee"}),
-        (("id,email,first_name,last_name", "1,a@x.org,Ann,Lee", "2,b@x.org,,"), {"1": "Ann Lee", "2": "b@x.org"}),
-        (("E-Mail,User ID", "a@x.org,007"), {"007": "a@x.org"}),
-        (("id,username", "3,cy", "3,cy"), {"3": "cy"}),
-    ],
-)
-def test_names_of_annotators(lines: tuple[str, ...], expected: dict[str, str], tmp_path: Path) -> None:
-    assert read_people(write_lines(tmp_path / "users.csv", *lines)) == expected
-
-
-def test_names_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"expected a column with the annotators' ids .*it has 'id', 'age'"):
-        read_people(write_lines(tmp_path / "a.csv", "id,age", "1,30"))
-    with pytest.raises(InputError, match="'w' has two names, the second is in row 2; keep one"):
-        read_people(write_lines(tmp_path / "b.csv", "worker,name", "w,Ann", "w,Bob"))
 
 
 def test_texts_that_are_all_numbers() -> None:

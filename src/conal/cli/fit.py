@@ -178,7 +178,7 @@ def fit(
     files = FitFiles(labels, features, text, valid, valid_labels, true_labels, annotator_info, *read_as)
     files.check(out)
     _check_options(files, training, privacy, keep_data=keep_data, repeated=resume or process_number() > 1)
-    check_show(show, anonymise=privacy.anonymise)
+    check_show(show)
     first = process_rank() == 0  # of several processes, which torchrun or Fabric started, only one prints and writes
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
     with claimed(out, check) if first else nullcontext():

@@ -14,7 +14,7 @@ import typer
 from conal._files import real_path
 from conal.cli import options
 from conal.cli.options import say
-from conal.errors import ConalWarning, InputError, missing_package, people, people_hidden, warn
+from conal.errors import ConalWarning, InputError, missing_package, people_hidden, warn
 from conal.parameters import Doc, Option, parameters
 from conal.parameters.reading import ReadOptions
 
@@ -107,12 +107,12 @@ def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
         say(f"{n_found:,} true labels found: use them with --true-labels export", err=True)
 
 
-# What the user wants to see in the report: pictures, addresses and names, checked before the work starts.
+# What the user wants to see in the report: pictures and addresses, checked before the work starts.
 
 
 @parameters
 class ShowOptions:
-    """Pictures and addresses of tasks, and names of annotators, for the report.
+    """Pictures and addresses of tasks for the report.
 
     Examples
     --------
@@ -132,21 +132,12 @@ class ShowOptions:
             "https://host/projects/1/data?task={task}."
         ),
     ] = None
-    names: Annotated[
-        str | None,
-        Doc("Table of the annotators' ids and their names or e-mail addresses, which the report then shows."),
-    ] = None
 
 
-def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
+def check_show(show: ShowOptions) -> None:
     """Reject what cannot be shown, before anything large is read."""
     from conal.io.images import can_draw, link_maker
-    from conal.io.tables import check_readable
 
-    if show.names is not None and anonymise:
-        raise InputError("names shows who the annotators are, and --anonymise hides it; leave out one of the two")
-    if show.names is not None:
-        check_readable(Path(show.names))
     if show.images is not None and not Path(show.images).is_dir():
         raise InputError(f"{show.images}: is no folder; pass the folder of the pictures (--images)")
     if show.images is not None and not can_draw():
@@ -158,19 +149,18 @@ def check_show(show: ShowOptions, *, anonymise: bool = False) -> None:
 def exhibits_of(
     show: ShowOptions,
     tasks: Iterable[Any],
-    annotators: Iterable[Any],
     *,
     file: AnnotationFile | None = None,
     items: TaskItems | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> Exhibits:
-    """Everything that can be shown of these tasks and annotators.
+    """Everything that can be shown of these tasks, and names of annotators.
 
     Parameters
     ----------
     show : ShowOptions
-    tasks, annotators : iterables
-        Their names, of which those in the user's folder and table must be some.
+    tasks : iterable
+        Their names, of which those in the user's folder must be some.
     file, items : AnnotationFile and TaskItems, optional
         An export, and what is in its data.
     texts : mapping, optional
@@ -195,24 +185,8 @@ def exhibits_of(
         picture_links=items.picture_links,
         links=items.links,
         link=None if show.link is None else link_maker(show.link),
-        names=({} if file is None else dict(file.people)) | _names(show, annotators),
+        names={} if file is None else file.people,
     )
-
-
-def _names(show: ShowOptions, annotators: Iterable[Any]) -> dict[str, str]:
-    from conal.data.encoding import as_names
-    from conal.data.matching import match_names
-    from conal.io.true_labels import read_people
-
-    if show.names is None:
-        return {}
-    found, known = read_people(show.names), [str(name) for name in annotators]
-    if not found.keys() & set(known):
-        raise InputError(
-            f"{show.names}: none of its ids ({people(found)}) is an annotator; the annotators are {people(known)}"
-        )
-    match_names(as_names(known), as_names(found), "annotators", str(show.names), "the labels")
-    return found
 
 
 # Reads the user's files: training data, and instances to predict.
@@ -288,9 +262,8 @@ class FitFiles:
             return self._read_gold(validation)
         file = read_labels(self.labels, self.reading, unlabelled=False)
         crowd = file.annotations
-        names = crowd.task_ids.tolist(), crowd.annotator_ids.tolist()
         items = items_of(file.data, self.text_column)
-        shown = exhibits_of(self.show, *names, file=file, items=items, texts=self._shown_texts(file))
+        shown = exhibits_of(self.show, crowd.task_ids.tolist(), file=file, items=items, texts=self._shown_texts(file))
         texts = self._read_texts_of(file) if self.features is None else None
         instances = texts or self._read_instances(self.features or self.text)
         if not crowd.by_position:
@@ -312,7 +285,7 @@ class FitFiles:
             raise InputError("the method gold takes one file of true labels; put them into one")
         table, reading = self._read_instances(self.features or self.text), self.reading
         tasks = range(len(table)) if table.ids is None else table.ids.tolist()
-        shown = exhibits_of(self.show, tasks, ["gold"], texts=self._shown_texts(None))
+        shown = exhibits_of(self.show, tasks, texts=self._shown_texts(None))
         columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
         gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
         return {"X": table, "y": gold.for_rows(len(table), table.ids), "validation": validation}, shown, None

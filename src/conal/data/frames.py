@@ -25,10 +25,6 @@ label: label answer response annotation
 truth: truth true_label gold gold_label ground_truth label class
 text: text texts sentence content body comment review tweet message document utterance post passage paragraph
 time: time timestamp created_at submitted_at submit_time completed_at complete_time answered_at updated_at
-name: name full_name display_name real_name
-first_name: first_name
-last_name: last_name
-address: email e_mail mail email_address username user_name login
 group: group
 cost: cost cost_per_label
 limit: limit capacity max_labels

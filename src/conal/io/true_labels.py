@@ -1,4 +1,4 @@
-"""What is known beside the labels: true labels of tasks, and groups, costs and names of annotators."""
+"""What is known beside the labels: true labels of tasks, and groups and costs of annotators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conal.data.annotations import Annotations
 from conal.data.annotator_info import AnnotatorInfo
 from conal.data.cleaning import Labels, match_classes, read_labels, remedy_for
 from conal.data.encoding import MISSING, Names, as_names, name_column
-from conal.data.frames import find_annotators, find_column, find_first, is_name_column
+from conal.data.frames import find_column, is_name_column
 from conal.data.matching import match_names, warn_of_lookalikes
 from conal.data.true_labels import INCLUSION, inclusion_values, labels_by_task, matched_codes
 from conal.errors import DataWarning, InputError, examples, warn
@@ -207,39 +207,3 @@ def read_annotator_info(path: str | PathLike[str], crowd: Annotations, *, worker
     """What the file says about the annotators of a crowd; see :meth:`AnnotatorInfo.of`."""
     table = read_table(Path(path), names=[worker], roles=ROLES)
     return AnnotatorInfo.of(table, crowd, worker=worker, where=str(path))
-
-
-# Names of annotators, from a table of the platform's users.
-
-
-def read_people(path: str | PathLike[str]) -> dict[str, str]:
-    """Annotator, as text, to name: from a table with the annotators' ids, and their names or e-mail addresses.
-
-    The column of ids is called ``worker``, ``annotator``, ``user``, ``id`` or similar; that of names ``name``,
-    ``full_name``, or ``first_name`` and ``last_name``. An annotator without a name is called by e-mail address.
-    """
-    where = str(path)
-    table = read_table(Path(path))
-    columns = [str(name) for name in table.column_names]
-    roles = ("name", "address", "first_name", "last_name")
-    ids = find_annotators([name for name in columns if not is_name_column(name, roles)], where)
-    kinds, parts = ([name for role in some if (name := find_first(columns, role))] for some in (roles[:2], roles[2:]))
-    if ids is None or not (kinds or parts):
-        raise InputError(
-            f"{where}: expected a column with the annotators' ids (worker, id, ...) and one with their names (name, "
-            f"email, ...); it has {examples(columns, 8)}"
-        )
-    with refusing(VALUE_ERRORS, f"{where}: contains values that cannot be read: {{}}; write names as text"):
-        rows = table.select(list(dict.fromkeys([ids, *kinds, *parts]))).to_pylist()
-    found: dict[str, str] = {}
-    for number, row in enumerate(rows, 1):
-        called = _name(row, kinds, parts)
-        if row[ids] is not None and called and found.setdefault(str(row[ids]), called) != called:
-            raise InputError(f"{where}: {row[ids]!r} has two names, the second is in row {number}; keep one")
-    return found
-
-
-def _name(row: dict[str, Any], kinds: list[str], parts: list[str]) -> str:
-    joined = " ".join(str(row[part]).strip() for part in parts if row[part] is not None).strip()
-    candidates = (str(row[kind]).strip() for kind in kinds if row[kind] is not None)
-    return joined or next((name for name in candidates if name), "")
