@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,7 @@ import pytest
 
 from conal.cli.inputs import ForFit, read_without_names
 from conal.data.annotations import Annotations
-from conal.data.encoding import as_names
-from conal.data.pseudonyms import pseudonyms
 from conal.errors import DataWarning, warn
-from conal.estimator import make
 from conal.io import FeatureTable, write_annotations
 from conal.report.exhibits import Exhibits
 
@@ -62,60 +58,9 @@ def test_anonymise_leaves_no_name_in_any_byte(conal: Run, crowd: Crowd, tmp_path
     assert not set(workers) & set(pv.read_csv(tmp_path / "again" / "annotators.csv")["worker"].to_pylist())
 
 
-def test_a_kept_key_gives_the_same_pseudonyms(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    people = [f"person {k}" for k in range(6)]
-    path = secret_names(crowd, tmp_path, people)
-    fewer = tmp_path / "fewer.csv"
-    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    fewer.write_text("".join(row for row in rows if "person 3" not in row), encoding="utf-8")
-    key = tmp_path / "keys" / "pseudonyms.key"
-    arguments = (
-        "--features",
-        crowd.features,
-        "--anonymise",
-        "--set",
-        f"pseudonym_key={key}",
-        "--set",
-        "allow_missing=true",
-        *SHORT,
-    )
-    found = {}
-    for out, labels in (("a", path), ("b", path), ("c", fewer)):
-        assert conal("fit", labels, "--out", tmp_path / out, *arguments).code == 0
-        assert stat.S_IMODE(key.stat().st_mode) == 0o600
-        found[out] = pv.read_csv(tmp_path / out / "annotators.csv")["worker"].to_pylist()
-    assert found["a"] == found["b"]
-    assert (tmp_path / "a" / "annotators.csv").read_bytes() == (tmp_path / "b" / "annotators.csv").read_bytes()
-    assert set(found["c"]) < set(found["a"])
-    assert len(found["c"]) == 5
-    secret = bytes.fromhex(key.read_text(encoding="ascii").strip())
-    assert len(secret) == 32
-    assert sorted(pseudonyms(as_names(people), secret).tolist()) == found["a"]
-    assert [entry.name for entry in key.parent.iterdir()] == [key.name]
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"), [("", "has 0 bytes"), ("secret", "is not a key"), ("ab" * 31, "has 31")]
-)
-def test_a_file_that_is_no_key_is_refused(conal: Run, crowd: Crowd, tmp_path: Path, content: str, problem: str) -> None:
-    key = tmp_path / "key"
-    key.write_text(content, encoding="ascii")
-    run = conal("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise",
-                "--set", f"pseudonym_key={key}", *SHORT)  # fmt: skip
-    assert problem in run.refusal()
-    assert key.read_text(encoding="ascii") == content
-
-
-def test_keys_and_limits_need_anonymise_and_keys_stay_outside(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+def test_limits_need_anonymise(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", *SHORT)
-    assert (
-        "--set pseudonym_key needs --anonymise"
-        in conal(*arguments, "--set", f"pseudonym_key={tmp_path / 'k'}").refusal()
-    )
     assert "--set hide_below needs --anonymise" in conal(*arguments, "--set", "hide_below=3").refusal()
-    run = conal(*arguments, "--anonymise", "--set", f"pseudonym_key={tmp_path / 'm' / 'k'}")
-    assert "a key must stay secret" in run.refusal()
-    assert not (tmp_path / "k").exists()
 
 
 def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
@@ -149,27 +94,12 @@ def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:
     assert [str(entry.message) for entry in caught] == ["w.csv: annotators '…' and 'zoe' of task 't2' look alike"]
 
 
-def test_an_interrupted_fit_goes_on_under_the_pseudonyms_of_a_kept_key(
-    conal: Run, crowd: Crowd, tmp_path: Path
-) -> None:
-    arguments = ("fit", crowd.labels, "--features", crowd.features, "--method", "dl-mv", "--anonymise", "--seed", 1)
-    refused = conal(*arguments, "--out", tmp_path / "m", "--resume").refusal()
-    assert "--anonymise: without --set pseudonym_key=FILE every process has other pseudonyms" in refused
-    key = tmp_path / "key"
-    key.write_text("ab" * 32, encoding="ascii")
-    estimator = make("dl-mv", epochs=2, seed=1, verbose=False)
-    hidden = Annotations.read(crowd.labels).anonymised(bytes.fromhex("ab" * 32))
-    estimator.fit(np.load(crowd.features), hidden, checkpoint=tmp_path / "m.checkpoint")
-    kept = ("--epochs", 4, "--set", f"pseudonym_key={key}")
-    run = conal(*arguments, "--out", tmp_path / "m", *kept, "--resume")
-    assert run.code == 0, run.err
-    assert "starting from the beginning" not in run.err
-    assert conal(*arguments, "--out", tmp_path / "whole", *kept).code == 0
-    labels = [(tmp_path / name / "labels.csv").read_bytes() for name in ("m", "whole")]
-    assert labels[0] == labels[1]
+def test_an_anonymous_fit_cannot_be_resumed(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+    arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise", *SHORT)
+    assert "every run has other pseudonyms" in conal(*arguments, "--resume").refusal()
 
 
-def test_a_thrown_away_key_leaves_no_checkpoint(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
+def test_an_anonymous_fit_leaves_no_checkpoint(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     """It would have the parameters of all annotators, and nobody could continue it."""
     arguments = ("fit", crowd.labels, "--features", crowd.features, "--out", tmp_path / "m", "--anonymise", *SHORT)
     other = tmp_path / "m.checkpoint"

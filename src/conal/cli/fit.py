@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from conal._files import check_place, real_path
 from conal._progress import make_progress
 from conal._system import process_number, process_rank
 from conal.cli import options
@@ -70,19 +67,11 @@ class PrivacyOptions:
         whole(1),
         Doc("Annotators with fewer labels have no pseudonym of their own: they count together as a few common ones."),
     ] = 10
-    pseudonym_key: Annotated[
-        str | None,
-        Doc(
-            "File with a secret key; with the same key, annotators have the same pseudonyms in every model. It is "
-            "created if it does not exist. By default the key is random and thrown away."
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
         """Refuse what would have no effect."""
-        for name in ("hide_below", "pseudonym_key"):
-            if not self.anonymise and getattr(self, name) != getattr(PrivacyOptions, name):
-                raise InputError(f"--set {name} needs --anonymise; add it, or leave out {name}")
+        if not self.anonymise and self.hide_below != PrivacyOptions.hide_below:
+            raise InputError("--set hide_below needs --anonymise; add it, or leave out hide_below")
 
 
 @parameters
@@ -182,7 +171,6 @@ def fit(
     first = process_rank() == 0  # of several processes, which torchrun or Fabric started, only one prints and writes
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
     with claimed(out, check) if first else nullcontext():
-        key = _key(privacy, out)
         estimator, (data, shown, file) = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
         contributions = [] if file is None else file.contributions()
         offer_truth(true_labels, 0 if file is None else len(file.true_labels), quiet=quiet or not first)
@@ -191,10 +179,10 @@ def fit(
         if defend:
             data["y"] = defended_labels(data["y"], quiet=quiet or not first)
         if privacy.anonymise and file is not None:  # true labels have no annotators
-            shown = _anonymise(data, shown, key, privacy.hide_below)
-        again = not privacy.anonymise or key is not None  # otherwise annotators would have other pseudonyms
+            shown = _anonymise(data, shown, privacy.hide_below)
         data["allow_missing"] = instances.allow_missing
-        _train(estimator, data, checkpoint_of(out) if again else None, resume=resume)
+        checkpoint = None if privacy.anonymise else checkpoint_of(out)  # which nobody could continue
+        _train(estimator, data, checkpoint, resume=resume)
         if not first:
             return
         measure_by_true_labels(estimator, quiet=quiet)
@@ -217,37 +205,11 @@ def _check_options(
         raise InputError("encoder: makes features of texts, and --features are trained on; leave out one of the two")
     if keep_data and privacy.anonymise:
         raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
-    if repeated and privacy.anonymise and privacy.pseudonym_key is None:
+    if repeated and privacy.anonymise:
         raise InputError(
-            "--anonymise: without --set pseudonym_key=FILE every process has other pseudonyms, so that none continues "
-            "or joins the work of another; name a file"
+            "--anonymise: every process and every run has other pseudonyms, so that none can join another; in "
+            "Python, fit to crowd.anonymised(key)"
         )
-
-
-def _key(privacy: PrivacyOptions, out: Path) -> bytes | None:
-    """The key in the user's file, which is created if it does not exist; None for a key that is thrown away."""
-    from conal.data.pseudonyms import KEY_BYTES, new_key
-
-    if privacy.pseudonym_key is None:
-        return None
-    path = Path(privacy.pseudonym_key)
-    if real_path(path).is_relative_to(real_path(out)):
-        raise InputError(f"{path}: a key must stay secret, and {out} is to be shared; choose a place outside")
-    check_place(path)
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as file:  # which others cannot read
-            file.write(f"{new_key().hex()}\n")
-            file.flush()
-            with suppress(FileExistsError):  # another process was faster
-                os.link(file.name, path)
-    try:
-        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: is not a key that conal wrote ({error}); name another file, or none yet") from error
-    if len(key) != KEY_BYTES:
-        raise InputError(f"{path}: has {len(key)} bytes, a key has {KEY_BYTES}; name another file, or none yet")
-    return key
 
 
 def _prepare(
@@ -263,7 +225,7 @@ def _prepare(
     return estimator, read_without_names(read) if names_hidden else read()
 
 
-def _anonymise(data: dict[str, Any], shown: Exhibits, key: bytes | None, hide_below: int) -> Exhibits:
+def _anonymise(data: dict[str, Any], shown: Exhibits, hide_below: int) -> Exhibits:
     """Give annotators pseudonyms in the arguments of ``fit``; what the report may show then."""
     from conal.data.pseudonyms import anonymised, warn_of_mentions
 
@@ -277,7 +239,7 @@ def _anonymise(data: dict[str, Any], shown: Exhibits, key: bytes | None, hide_be
         "names of features": getattr(data["X"], "columns", ()),
     }
     warn_of_mentions(crowd.annotator_ids, texts)
-    data["y"], data["annotator_info"] = anonymised(crowd, info, key=key, hide_below=hide_below)
+    data["y"], data["annotator_info"] = anonymised(crowd, info, hide_below=hide_below)
     return replace(shown, names={})
 
 

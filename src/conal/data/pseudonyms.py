@@ -29,11 +29,6 @@ MANY_DIGITS = 6
 """Digits of a name without letters, likewise."""
 
 
-def new_key() -> bytes:
-    """A random key. Pseudonyms cannot be recomputed without it, so throw it away if nobody shall."""
-    return secrets.token_bytes(KEY_BYTES)
-
-
 def pseudonyms(names: Names, key: bytes) -> Names:
     """A pseudonym for every name, which depends on nothing but the name and the key (HMAC-SHA-256).
 
@@ -93,7 +88,7 @@ def anonymised(
             f"left out {(~kept).sum():,} labels of annotators with fewer than {hide_below} labels, whom nobody is like",
             PrivacyWarning,
         )
-    own = pseudonyms(crowd.annotator_ids, new_key() if key is None else key)[~few]
+    own = pseudonyms(crowd.annotator_ids, secrets.token_bytes(KEY_BYTES) if key is None else key)[~few]
     names = as_names([*own, *(f"{POOL}{k + 1}" for k in np.flatnonzero(large))])
     order = np.argsort(names)
     position = np.argsort(order)
