@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from conal.cli import app
-from conal.data.frames import ALIASES
+from conal.data.frames import ALIASES, MORE_ALIASES
 
 __all__ = ["PAGE", "page"]
 
@@ -27,7 +27,8 @@ Exit codes: 0 for success, 1 for failure, 2 for bad usage or bad input, 130 if i
 
 COLUMNS = """\
 Columns of tables are found by these names. Upper and lower case, blanks, dots, dashes and underscores make no
-difference: `WorkerId` is `worker_id`."""
+difference: `WorkerId` is `worker_id`. Names behind "else" count in tables of labels and of true labels,
+where there is none of the others; several of them are an error that says which option chooses one."""
 ROLES = ("task", "worker", "label", "truth", "text", "time", "group", "cost", "limit")
 
 
@@ -37,7 +38,7 @@ def page() -> str:
     commands = typer.main.get_group(app).commands
     for name in sorted(name for name, command in commands.items() if not command.hidden):
         parts += _section(name, commands[name])
-    parts += ["## Names of columns", COLUMNS, _table("column of", [(role, _listed(ALIASES[role])) for role in ROLES])]
+    parts += ["## Names of columns", COLUMNS, _table("column of", [(role, _names(role)) for role in ROLES])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -56,6 +57,11 @@ def _section(name: str, command: Any) -> Iterator[str]:
     settings = getattr(importlib.import_module(f"conal.cli.{name}"), "SETTINGS", {})
     if settings:
         yield _table("`--set`", [(each.name, each.help + _default(each.default)) for each in settings.values()])
+
+
+def _names(role: str) -> str:
+    more = MORE_ALIASES.get(role, ())
+    return _listed(ALIASES[role]) + (f"; else {_listed(more)}" if more else "")
 
 
 def _listed(names: Iterable[str]) -> str:

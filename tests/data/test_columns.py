@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conal.data.frames import ALIASES, find_column, find_columns
+from conal.data.frames import ALIASES, MORE_ALIASES, find_annotators, find_column, find_columns
 from conal.errors import InputError
 
 ROLES = {"task": None, "worker": None, "label": None}
@@ -15,6 +15,24 @@ ROLES = {"task": None, "worker": None, "label": None}
 @pytest.mark.parametrize(("role", "alias"), [(role, alias) for role in ALIASES for alias in ALIASES[role]])
 def test_every_alias_is_found(role: str, alias: str) -> None:
     assert find_column(["x", alias, "y"], role, None, "f") == alias
+
+
+@pytest.mark.parametrize(("role", "alias"), [(role, alias) for role in MORE_ALIASES for alias in MORE_ALIASES[role]])
+def test_further_names_count_in_tables_of_labels_where_there_is_no_other(role: str, alias: str) -> None:
+    assert find_column(["x", alias, "y"], role, None, "f") is None
+    assert find_column(["x", alias, "y"], role, None, "f", more=True) == alias
+    usual = ALIASES[role][0]
+    assert find_column([usual, alias, "y"], role, None, "f", more=True) == usual
+
+
+def test_several_further_names_are_an_error_that_names_them() -> None:
+    with pytest.raises(InputError, match=r"columns 'model', 'judge' could all be the worker; .*\(--worker-column\)"):
+        find_columns(["item", "model", "judge", "verdict"], ROLES, "a.csv")
+
+
+def test_ids_of_annotators_come_before_further_names() -> None:
+    assert find_annotators(["model", "id", "group"], "f") == "id"
+    assert find_annotators(["model", "group"], "f") == "model"
 
 
 @pytest.mark.parametrize("spelling", ["WorkerId", "worker id", "WORKER_ID", "worker.id", "Worker-ID", " worker_id\t"])

@@ -73,3 +73,9 @@ def test_one_label_per_row_under_other_names_is_no_matrix(data: object) -> None:
 def test_a_matrix_with_many_classes_is_one() -> None:
     matrix = np.random.default_rng(0).integers(25, size=(100, 3))
     assert Annotations.of(matrix).n_classes == 25
+
+
+@pytest.mark.parametrize("task", ["sentence_id", "id"])
+def test_a_frame_with_further_usual_names_has_a_row_per_label(task: str) -> None:
+    names = {"task": task, "worker": "judge", "label": "verdict"}
+    assert Annotations.of(LONG.rename(columns=names)).to_table() == Annotations.of(LONG).to_table()

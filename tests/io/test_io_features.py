@@ -530,3 +530,9 @@ def test_a_spilled_file_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
     table = read_features(tmp_path / "x.parquet")
     assert list((tmp_path / "tmp").iterdir()) == []
     np.testing.assert_array_equal(table.values, [[1.0], [2.0]])
+
+
+def test_usual_names_in_tables_of_labels_stay_features() -> None:
+    frame = pd.DataFrame({"image": [1, 2], "rating": [4.5, 3.0], "model": [0, 1]})
+    found = features_from(frame)
+    assert (found.ids, found.columns) == (None, ("image", "rating", "model"))

@@ -525,11 +525,21 @@ def test_true_labels_in_a_wide_table_are_no_annotator(tmp_path: Path, name: str,
 def test_a_named_column_of_annotators_or_labels_says_that_a_row_is_one_label(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = [f"q{k},{model},{'good' if k % 2 else 'bad'}\n" for k in range(6) for model in ("gpt", "llama")]
-    path.write_text("".join(["id,model,verdict\n", *rows]))
-    found = import_file(path, worker="model", label="verdict")
+    path.write_text("".join(["id,system,outcome\n", *rows]))
+    found = import_file(path, worker="system", label="outcome")
     assert found.annotations.annotator_ids.tolist() == ["gpt", "llama"]
     with pytest.raises(InputError, match=r"no column for the worker;.*set worker= \(--worker-column\)"):
-        import_file(path, label="verdict")
-    path.write_text("".join(["sample,model,verdict\n", *rows]))
+        import_file(path, label="outcome")
+    path.write_text("".join(["sample,system,outcome\n", *rows]))
     with pytest.raises(InputError, match=r"no column for the task;.*set task= \(--task-column\)"):
-        import_file(path, worker="model", label="verdict")
+        import_file(path, worker="system", label="outcome")
+
+
+def test_a_table_with_usual_names_of_annotators_and_labels_is_not_wide(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"q{k},{model},{'good' if k % 2 else 'bad'}\n" for k in range(6) for model in ("gpt", "llama")]
+    for task in ("id", "sentence_id", "image"):
+        path.write_text("".join([f"{task},model,verdict\n", *rows]))
+        assert import_file(path).annotations.annotator_ids.tolist() == ["gpt", "llama"]
+    path.write_text("filename,gpt,llama\na.png,good,bad\nb.png,good,good\nc.png,bad,bad\n")
+    assert import_file(path).format == "wide"

@@ -30,6 +30,7 @@ from conal.data.frames import (
     find_columns,
     find_first,
     frame_column,
+    is_name_column,
     is_truth_column,
     matrix_cells,
     open_frame,
@@ -39,6 +40,8 @@ from conal.data.matching import warn_of_lookalikes
 from conal.data.scales import levels_of, read_times
 from conal.errors import DataWarning, InputError, examples, warn
 
+LONG = ("task", "worker", "label")
+"""Columns of a table with a row per annotation."""
 MANY_CLASSES = 20
 """More classes than these, and than half the tasks, are a sign that cells are no labels."""
 
@@ -314,9 +317,11 @@ class Annotations:
                 "use conal.Annotations.read(path) for a file, and a DataFrame for a dict of columns"
             )
         names = column_names(data)
-        roles = [find_column(names, role, None, where) for role in ("task", "worker", "label")] if names else []
+        roles = [find_column(names, role, None, where) for role in LONG] if names else []
         if isinstance(data, pa.Table) or len([role for role in roles if role is not None]) > 1:
             return cls.from_frame(data, where=where)  # which tells of a missing column, where a matrix would be wrong
+        if names and all(any(is_name_column(name, [role], more=True) for name in names) for role in LONG):
+            return cls.from_frame(data, where=where)
         if roles and roles[0] is not None:
             return cls._of_wide(data, roles[0], where)
         crowd = cls.from_matrix(data, where=where)

@@ -29,8 +29,22 @@ group: group
 cost: cost cost_per_label
 limit: limit capacity max_labels
 """
-ALIASES = {role: tuple(names.split()) for role, names in (line.split(":") for line in _COLUMNS.strip().splitlines())}
+_MORE_COLUMNS = """
+task: sentence_id text_id document_id doc_id sample_id record_id image image_id file_name filename
+worker: judge judge_id grader evaluator reviewer labeler labeller model model_id model_name
+label: category rating verdict grade judgment judgement choice vote
+truth: category rating verdict grade judgment judgement choice vote
+"""
+
+
+def _by_role(lines: str) -> dict[str, tuple[str, ...]]:
+    return {role: tuple(names.split()) for role, names in (line.split(":") for line in lines.strip().splitlines())}
+
+
+ALIASES = _by_role(_COLUMNS)
 """Column names that are understood for each role; the first is the canonical one."""
+MORE_ALIASES = _by_role(_MORE_COLUMNS)
+"""Names that count in tables of labels, where there is none of the others: elsewhere they may be features."""
 
 
 NAME_ROLES = ("task", "worker", "label", "truth")
@@ -44,14 +58,14 @@ KEYWORDS = {"truth": "label"}
 
 
 def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -> dict[str, str]:
-    """The column for each role: the one named, else the canonical name, else the only alias.
+    """The column for each role: the one named, else the canonical name, else the only alias, also of further ones.
 
     >>> find_columns(["WorkerId", "item", "answer"], {"task": None, "worker": None, "label": None}, "x.csv")
     {'task': 'item', 'worker': 'WorkerId', 'label': 'answer'}
     """
     found = {}
     for role, name in wanted.items():
-        column = find_column(columns, role, name, where)
+        column = find_column(columns, role, name, where, more=True)
         if column is None:
             raise InputError(
                 f"{where}: no column for the {role}; it has {', '.join(map(repr, columns))}. "
@@ -64,17 +78,21 @@ def find_columns(columns: Sequence[str], wanted: Mapping[str, str | None], where
     return found
 
 
-def find_column(columns: Sequence[str], role: str, name: str | None, where: str) -> str | None:
-    """The column for one role, or None where there is none; several candidates are an error."""
+def find_column(columns: Sequence[str], role: str, name: str | None, where: str, *, more: bool = False) -> str | None:
+    """The column for one role, or None where there is none; several candidates are an error.
+
+    With ``more``, names that are usual in tables of labels alone count too, if there is no other.
+    """
     if name is not None:
         if name not in columns:
             raise InputError(f"{where}: no column {name!r}; it has {', '.join(map(repr, columns))}")
         return name
-    plain = {_plain(alias): alias for alias in ALIASES[role]}
-    candidates = [column for column in columns if _plain(column) in plain]
+    candidates = [column for column in columns if is_name_column(column, [role])]
     canonical = [column for column in candidates if _plain(column) == _plain(ALIASES[role][0])]
     if len(canonical) == 1:
         return canonical[0]
+    if more and not candidates:
+        candidates = [column for column in columns if is_name_column(column, [role], more=True)]
     if len(candidates) > 1:
         raise InputError(
             f"{where}: columns {', '.join(map(repr, candidates))} could all be the {role}; "
@@ -99,7 +117,9 @@ def find_annotators(columns: Sequence[str], where: str) -> str | None:
     >>> find_annotators(["id", "group"], "users.csv")
     'id'
     """
-    return find_column(columns, "worker", None, where) or next((name for name in columns if _plain(name) == "id"), None)
+    usual = find_column(columns, "worker", None, where)
+    usual = usual or next((name for name in columns if _plain(name) == "id"), None)
+    return usual or find_column(columns, "worker", None, where, more=True)
 
 
 def _option(role: str) -> str:
@@ -108,10 +128,10 @@ def _option(role: str) -> str:
     return f"{keyword}= ({flag})"
 
 
-def is_name_column(column: str, roles: Iterable[str]) -> bool:
+def is_name_column(column: str, roles: Iterable[str], *, more: bool = False) -> bool:
     """Whether a column has a usual name of ids or classes, such as task, worker or label."""
     plain = _plain(column)
-    return any(plain in _plain_aliases(role) for role in roles)
+    return any(plain in _plain_aliases(role, more) for role in roles)
 
 
 def is_truth_column(column: object) -> bool:
@@ -133,8 +153,8 @@ def warn_of_truth(columns: Sequence[Any], where: str, remedy: str) -> None:
 
 
 @cache
-def _plain_aliases(role: str) -> frozenset[str]:
-    return frozenset(map(_plain, ALIASES[role]))
+def _plain_aliases(role: str, more: bool) -> frozenset[str]:
+    return frozenset(map(_plain, ALIASES[role] + (MORE_ALIASES.get(role, ()) if more else ())))
 
 
 def _plain(name: object) -> str:

@@ -112,7 +112,8 @@ def read_table(
     given = {name for name in names if name is not None}
 
     def choose(header: Sequence[str]) -> list[str]:
-        return [name for name in header if name in given or is_name_column(name, roles)]
+        more = roles is NAME_ROLES  # others may be features
+        return [name for name in header if name in given or is_name_column(name, roles, more=more)]
 
     table = _read(Path(path), format, choose)
     for name, classes in class_names(table.schema).items():
@@ -152,7 +153,7 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
 
 def _refuse_wide(path: Path, header: Sequence[str], wanted: Mapping[str, str | None]) -> None:
     """Refuse a table without any of the wanted columns, which may have a column per annotator."""
-    unknown = not any(is_name_column(name, wanted) for name in header)
+    unknown = not any(is_name_column(name, wanted, more=True) for name in header)
     if len(header) > 2 and unknown and not any(wanted.values()):
         roles = ", ".join(map(repr, wanted))
         raise InputError(

@@ -134,7 +134,7 @@ def gold_from_table(
     """True labels from an Arrow table with a label (or truth, gold, class) column and, if any, task ids."""
     column = _truth_column(table.column_names, label, where)
     others = [name for name in table.column_names if name != column]
-    task_column = find_column(others, "task", task, where)
+    task_column = find_column(others, "task", task, where, more=True)
     values = decoded(table[column], f"{where}: column {column!r}")
     known = classes if keep is None else keep
     labels = read_labels(values, missing=missing, classes=known, untyped=untyped, where=where)
@@ -153,8 +153,9 @@ def gold_from_table(
 
 def _truth_column(columns: Sequence[str], label: str | None, where: str) -> str:
     """The column that is named or has a usual name; or else the only one that is neither ids nor probabilities."""
-    found = find_column(columns, "truth", label, where)
-    others = [name for name in columns if name != INCLUSION and not is_name_column(name, ["task", "worker", "time"])]
+    found = find_column(columns, "truth", label, where, more=True)
+    named = [name for name in columns if is_name_column(name, ["task", "worker", "time"], more=True)]
+    others = [name for name in columns if name != INCLUSION and name not in named]
     if found is None and len(others) != 1:
         raise InputError(
             f"{where}: which column has the true labels? It has {', '.join(map(repr, columns))}; call it 'label'"

@@ -62,6 +62,8 @@ class Wide(Importer):
             return False
         if any(is_name_column(name, ("worker", "label", "truth")) for name in header):
             return False
+        if all(any(is_name_column(name, [role], more=True) for name in header) for role in ("worker", "label")):
+            return False
         cells = [cell.strip() for row in head.rows for cell in row[1:]]
         present = [cell for cell in cells if cell.lower() not in ("", "nan", "-1", "-1.0")]
         distinct = set(present)
@@ -117,7 +119,7 @@ def _annotators(sheet: Sheet, names: Sequence[str]) -> list[str]:
 
 
 def _is_index(name: str) -> bool:
-    return name in INDEX or is_name_column(name, ("task",))
+    return name in INDEX or is_name_column(name, ("task",), more=True)
 
 
 def _is_fraction(cell: str) -> bool:
