@@ -76,12 +76,12 @@ def test_a_long_label_is_cut(conal: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["task", "worker", "label"])
 def test_a_name_of_many_combining_marks_takes_no_time(conal: Run, tmp_path: Path, column: str) -> None:
     """Python normalises Unicode in one step that nothing interrupts, whose time goes with the square of the marks."""
-    path, name = tmp_path / "a.csv", "a" + "\u0301\u0316" * 50_000
+    path, name = tmp_path / "a.csv", "a" + "\u0301\u0316" * 100_000
     row = {"task": "t", "worker": "a", "label": "x"} | {column: name}
     path.write_text(f"task,worker,label\n{','.join(row.values())}\nt,b,y\nu,b,y\n", encoding="utf-8")
     before = time.process_time()
     assert conal("inspect", path).code == 0
-    assert time.process_time() - before < 2
+    assert time.process_time() - before < 5
 
 
 def test_aggregate_takes_exports(conal: Run, export: Path, tmp_path: Path) -> None:
