@@ -16,15 +16,13 @@ from typing import Any
 
 import pytest
 
-from conal import _files
 from conal._files import atomic_file, atomic_files, atomic_folder, check_file_place, check_folder_place, check_place
 from conal.errors import InputError
-from helpers.faults import RESULTS, WRITERS, in_child, texts, write_file, write_folder, write_group
+from helpers.faults import RESULTS, WRITERS, in_child, write_file, write_folder, write_group
 from helpers.files import names_in as names
 from helpers.processes import one_thread
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, signals and forks are those of POSIX")
-claimed = partial(_files.claimed, check=lambda: None)
 
 
 class HalfWayError(Exception):
@@ -292,69 +290,6 @@ def test_several_writers_of_the_same_file(tmp_path: Path) -> None:
         children.append(child)
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
     assert names(tmp_path) == ["a.csv"]
-
-
-# ---------------------------------------------------------------- places that are kept for one process
-
-
-@posix
-def test_a_claim_keeps_others_out_and_lets_its_holder_write(tmp_path: Path) -> None:
-    target = tmp_path / "new" / "deep" / "model"
-
-    def claim() -> None:
-        with claimed(target):
-            pass
-
-    def fail_to_claim() -> None:
-        with pytest.raises(InputError, match="model: is being written by another process; wait until it ends"):
-            claim()
-
-    with claimed(target):
-        assert in_child(fail_to_claim) == 0
-        write_folder(target.parent, "mine")
-        assert in_child(fail_to_claim) == 0  # also after writing
-    assert names(target.parent) == ["model"]
-    assert in_child(claim) == 0
-
-
-@posix
-def test_a_place_that_was_written_before_it_was_claimed(tmp_path: Path) -> None:
-    """Another process ended just then: what it wrote is not replaced unasked."""
-    target = tmp_path / "model"
-    looks: list[Path] = []
-
-    def check() -> None:
-        check_folder_place(target, overwrite=False, kind="a folder", own=lambda _: [])
-        if not looks:
-            assert in_child(lambda: write_folder(tmp_path, "theirs")) == 0
-        looks.append(target)
-
-    with pytest.raises(InputError, match="model: exists already"), _files.claimed(target, check):
-        pytest.fail("claimed")
-    assert len(looks) == 1
-    assert names(target) == ["x", "y"]
-
-
-@pytest.mark.parametrize("mine", [True, False])
-def test_a_claim_that_came_to_nothing_leaves_nothing(tmp_path: Path, mine: bool) -> None:
-    target = tmp_path / "new" / "deep" / "model"
-    if mine:
-        target.mkdir(parents=True)
-    with pytest.raises(KeyError), claimed(target):
-        raise KeyError
-    assert names(tmp_path) == (["new"] if mine else [])
-    assert target.exists() == mine
-
-
-@posix
-def test_where_there_are_no_locks_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError("no locks available")
-
-    monkeypatch.setattr("fcntl.flock", unsupported)
-    with claimed(tmp_path / "model"):
-        write_folder(tmp_path, "new")
-    assert texts(tmp_path, write_folder) == ["new", "new"]
 
 
 # ---------------------------------------------------------------- what is not conal's, links, names

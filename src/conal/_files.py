@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -27,11 +25,7 @@ def real_path(path: str | os.PathLike[str]) -> Path:
 # Results that are whole or absent, and where they may be written.
 #
 # A result is written aside, flushed to the disk and renamed into place: the file or folder ``new`` in a folder
-# ``.conal-*`` next to it, which nobody else can read. A process that is killed may leave such a folder, or a lock of
-# that name; delete it.
-
-if sys.platform != "win32":
-    import fcntl
+# ``.conal-*`` next to it, which nobody else can read. A process that is killed may leave such a folder; delete it.
 
 ASIDE = ".conal-"
 """How the names of everything begin that is not a result."""
@@ -83,26 +77,6 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         _finish(aside, place, mode)
         _replace_folder(aside, place)
         _flush(place.parent)
-
-
-@contextmanager
-def claimed(path: Path, check: Callable[[], None]) -> Iterator[None]:
-    """Keep a place for this process while it computes; an error if another process has it.
-
-    ``check`` raises an error if the place may not be written. It is called once more when the place is locked, since
-    another process may have written there.
-    """
-    check()
-    made = [folder for folder in real_place(path).parents if not folder.exists()]
-    place = _with_parents(path)
-    try:
-        with _locked(place):
-            check()
-            yield
-    finally:
-        with suppress(OSError):  # the first that is not empty stays, and so do its parents
-            for folder in made:
-                folder.rmdir()
 
 
 def real_place(path: Path) -> Path:
@@ -230,34 +204,3 @@ def _replace_folder(aside: Path, place: Path) -> None:
         if old.exists() and not place.exists():
             os.rename(old, place)
         raise
-
-
-@contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Lock a place by a file beside it, where the system can; it unlocks the file however the process ends."""
-    if sys.platform == "win32":
-        yield
-        return
-    lock = place.with_name(f"{ASIDE}lock-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:16]}")
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    try:
-        if not _try_lock(handle, lock):
-            raise InputError(
-                f"{place}: is being written by another process; wait until it ends, or choose another place"
-            )
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
-
-
-def _try_lock(handle: int, lock: Path) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(handle), lock.stat())  # not removed by another process since it was opened
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    except OSError:  # the file system has no locks
-        return True

@@ -84,17 +84,6 @@ def test_a_terminated_fit_cleans_up_like_an_interrupted_one(start: Start, shared
     assert names_in(tmp_path) == ["m.checkpoint"]
 
 
-def test_a_second_fit_is_refused_at_the_start(start: Start, conal: Run, shared_crowd: Crowd, tmp_path: Path) -> None:
-    first = endless(start, shared_crowd, tmp_path / "m")
-    second = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 1_000_000))
-    assert "m: is being written by another process; wait until it ends, or choose another place" in second.refusal()
-    first.send_signal(signal.SIGKILL)  # whatever ends the first, the place is free
-    first.communicate()
-    third = conal(*fit(shared_crowd, tmp_path / "m", "--epochs", 2))
-    assert third.code == 0, third.err
-    assert visible(tmp_path) == ["m"]
-
-
 TABLES = ("labels.csv", "workers.csv", "confusion.csv")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,19 +42,18 @@ def demo(
     training tasks, with several seeds each. Prints test accuracies and writes a model folder of the cross-fitted model.
     """
 
-    from conal._files import claimed
     from conal.datasets import digits
     from conal.estimator.folder import save
     from conal.io.model_folder import check_target
     from conal.report.page import render
 
     data = digits()
-    with claimed(out, partial(check_target, out, overwrite=overwrite)):
-        if not (quiet or as_json):
-            say(_story(data))
-        runs = _run_all(data, range(seeds), epochs, show=not quiet)
-        model = next(run["model"] for run in runs if run["method"] == options.DEFAULT_METHOD)
-        save(model, out, page=render(model.results_.report), overwrite=overwrite)
+    check_target(out, overwrite=overwrite)
+    if not (quiet or as_json):
+        say(_story(data))
+    runs = _run_all(data, range(seeds), epochs, show=not quiet)
+    model = next(run["model"] for run in runs if run["method"] == options.DEFAULT_METHOD)
+    save(model, out, page=render(model.results_.report), overwrite=overwrite)
     rows = [{key: run[key] for key in ("method", "seed", "test_accuracy")} for run in runs]
     options.emit(
         {"out": out, "runs": rows, "table": _table(rows)}, _report(rows, model, out), as_json=as_json, quiet=quiet

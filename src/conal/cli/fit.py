@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,7 +149,6 @@ def fit(
     common confusion (common_confusion.csv), which labels to ask for next (suggestions.csv), and a report of all this
     (report.html).
     """
-    from conal._files import claimed
     from conal.io.model_folder import check_target
 
     began = time.perf_counter()
@@ -161,8 +159,7 @@ def fit(
     show = options.taken(ShowOptions, given, images=images)
     privacy = options.taken(PrivacyOptions, given, anonymise=anonymise)
     training = options.chosen(ClassifierParameters, given, epochs=epochs, seed=seed)
-    check = partial(check_target, out, overwrite=overwrite)
-    check()
+    check_target(out, overwrite=overwrite)
     read_as = instances.text_column, reading, show
     files = FitFiles(labels, features, text, valid, valid_labels, true_labels, annotator_info, *read_as)
     files.check(out)
@@ -170,27 +167,24 @@ def fit(
     check_show(show)
     first = process_rank() == 0  # of several processes, which torchrun or Fabric started, only one prints and writes
     parameters = {"verbose": first and not quiet, **training, **options.remaining(given)}
-    with claimed(out, check) if first else nullcontext():
-        estimator, (data, shown, file) = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
-        contributions = [] if file is None else file.contributions()
-        offer_truth(true_labels, 0 if file is None else len(file.true_labels), quiet=quiet or not first)
-        if defend and file is None:
-            raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
-        if defend:
-            data["y"] = defended_labels(data["y"], quiet=quiet or not first)
-        if privacy.anonymise and file is not None:  # true labels have no annotators
-            shown = _anonymise(data, shown, privacy.hide_below)
-        data["allow_missing"] = instances.allow_missing
-        checkpoint = None if privacy.anonymise else checkpoint_of(out)  # which nobody could continue
-        _train(estimator, data, checkpoint, resume=resume)
-        if not first:
-            return
-        measure_by_true_labels(estimator, quiet=quiet)
-        warn_of_few(estimator, data)
-        estimator.exhibit(shown)
-        page = finish(
-            estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet
-        )
+    estimator, (data, shown, file) = _prepare(method, parameters, files, names_hidden=privacy.anonymise)
+    contributions = [] if file is None else file.contributions()
+    offer_truth(true_labels, 0 if file is None else len(file.true_labels), quiet=quiet or not first)
+    if defend and file is None:
+        raise InputError("--defend: this method learns from true labels, not from those of a crowd; leave it out")
+    if defend:
+        data["y"] = defended_labels(data["y"], quiet=quiet or not first)
+    if privacy.anonymise and file is not None:  # true labels have no annotators
+        shown = _anonymise(data, shown, privacy.hide_below)
+    data["allow_missing"] = instances.allow_missing
+    checkpoint = None if privacy.anonymise else checkpoint_of(out)  # which nobody could continue
+    _train(estimator, data, checkpoint, resume=resume)
+    if not first:
+        return
+    measure_by_true_labels(estimator, quiet=quiet)
+    warn_of_few(estimator, data)
+    estimator.exhibit(shown)
+    page = finish(estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet)
     seconds = time.perf_counter() - began
     result = {"out": out, "files": contributions, **estimator.metrics_, "total_seconds": seconds}
     summary = summary_of(estimator, out, page, seconds, options.file_summaries(contributions), keep_data=keep_data)

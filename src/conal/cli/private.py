@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +92,7 @@ def release(
     as_json: bool,
 ) -> None:
     """Read the files, make the release and write its folder; no message depends on the labels."""
-    from conal._files import check_folder_place, claimed
+    from conal._files import check_folder_place
     from conal.data.matching import lookalikes_allowed
     from conal.io.tables import ENDINGS
     from conal.privacy import private_release
@@ -102,8 +101,8 @@ def release(
         raise InputError(NO_REFERENCE + ("; those in an export may be answers of annotators" if true_labels else ""))
     if out.suffix.lower() in ENDINGS:
         raise InputError(f"{out}: with --private, --out is a folder, for several tables; leave out {out.suffix}")
-    check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier private release", own=_written)
-    with claimed(out, check), people_hidden(), lookalikes_allowed(), warnings.catch_warnings():
+    check_folder_place(out, overwrite=overwrite, kind="an earlier private release", own=_written)
+    with people_hidden(), lookalikes_allowed(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConalWarning)  # what is wrong with the labels tells about the labels
         reference, classes = _reference(true_labels, reading)
         groups = None if annotator_info is None else _groups(annotator_info, reading.worker)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zipfile import ZipFile, is_zipfile
@@ -45,16 +44,15 @@ def simulate(
     (kind), whom it copies (source, -1 for nobody) and after how many labels it turns (turns_after, -1 for never), and
     of every label whether it is a copy (copied) and when it was given (time).
     """
-    from conal._files import check_folder_place, claimed
+    from conal._files import check_folder_place
     from conal.datasets import synthetic
 
     given = options.parse_settings(settings)
     parameters = options.chosen(SyntheticSettings, given)
     options.refuse_unknown(given, SETTINGS)
-    check = partial(check_folder_place, out, overwrite=overwrite, kind="an earlier simulation", own=_written)
-    with claimed(out, check):
-        data = synthetic(**parameters)
-        _write(data, out)
+    check_folder_place(out, overwrite=overwrite, kind="an earlier simulation", own=_written)
+    data = synthetic(**parameters)
+    _write(data, out)
     crowd = data.annotations
     summary: dict[str, Any] = {
         "out": out,

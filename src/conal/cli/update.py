@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -61,7 +60,6 @@ def update(
     older one by the same annotator for the same task. Labels that are all known already are refused. A model folder
     needs --features or --text of the new tasks.
     """
-    from conal._files import claimed
     from conal.io.model_folder import AGGREGATOR, ModelFolder, check_target
 
     began = time.perf_counter()
@@ -74,11 +72,11 @@ def update(
     check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
     kind = ModelFolder(model).config["format"]
     new = NewLabels(model, labels, features, text, annotator_info, out, wanted, reading)
-    with claimed(model, partial(check_target, model, kind, overwrite=True)):
-        if kind == AGGREGATOR:
-            result = _update_aggregator(new)
-        else:
-            result = _update_model(new, with_page=not no_report, verbose=not quiet)
+    check_target(model, kind, overwrite=True)
+    if kind == AGGREGATOR:
+        result = _update_aggregator(new)
+    else:
+        result = _update_model(new, with_page=not no_report, verbose=not quiet)
     result["seconds"] = time.perf_counter() - began
     options.emit(result, _summary(result), as_json=as_json, quiet=quiet)
 
