@@ -16,7 +16,7 @@ import conal
 from conal import Annotations, aggregation
 from conal.data.cleaning import MISSING_WORDS, missing_rule, read_labels
 from conal.errors import DataWarning, InputError
-from conal.io import features_from, import_file, read_annotations, read_gold, write_annotations
+from conal.io import features_from, import_file, read_annotations, read_gold
 from conal.report.inspection import inspect_file
 
 TASKS, WORKERS = ["t1", "t2", "t3", "t4"], ["a", "b", "a", "b"]
@@ -229,18 +229,6 @@ def test_blank_true_labels_are_unknown() -> None:
     clf = conal.make("gold", epochs=1, hidden=(2,), verbose=False)
     clf.fit(np.eye(4, dtype=np.float32), np.array(["x", "y", "", "x"], dtype=object))
     assert clf.classes_.tolist() == ["x", "y"]
-
-
-# ---------------------------------------------------------------- what is written
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_writing_a_class_that_reads_as_missing_is_told(tmp_path: Path, ending: str) -> None:
-    crowd = Annotations.from_triples(TASKS, WORKERS, ["x", "NA", "x", "NA"], missing="")
-    path = tmp_path / f"a.{ending}"
-    with pytest.warns(DataWarning, match=r"classes 'NA' are read as missing labels; read it with missing=''"):
-        write_annotations(crowd, path)
-    assert read_annotations(path, missing="") == crowd
 
 
 # ---------------------------------------------------------------- look-alikes

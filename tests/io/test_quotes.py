@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conal import Annotations
-from conal.errors import DataWarning, InputError
-from conal.io import import_file, read_features, read_gold, read_texts, write_annotations
+from conal.errors import InputError
+from conal.io import import_file, read_features, read_gold, read_texts
 from conal.io.tables import check_quotes, parse_delimited, read_table
 
 OPEN = "begins with a quote that is not closed"
@@ -118,11 +117,3 @@ def test_a_table_inside_of_an_archive() -> None:
     with pytest.raises(InputError, match=f"x: line 2: a value {OPEN}"):
         parse_delimited(b'\xef\xbb\xbf"id",label\n1,"x\n', ",", "x")
     assert parse_delimited(b'\xef\xbb\xbf"id",label\n1,"x"\n', ",", "x").num_rows == 1
-
-
-def test_line_ends_in_names_are_written_with_a_warning(tmp_path: Path) -> None:
-    crowd = Annotations.from_triples(["a\nb"], ["w"], ["x"])
-    with pytest.warns(DataWarning, match="some names contain line ends, which are not read from text tables"):
-        write_annotations(crowd, tmp_path / "a.csv")
-    write_annotations(crowd, tmp_path / "a.parquet")
-    assert Annotations.read(tmp_path / "a.parquet") == crowd

@@ -125,11 +125,10 @@ def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: st
     """Write the tables and, for a platform, the records, all before the first file appears. The number of records."""
     from conal._files import atomic_files
     from conal.io.platform_files import fill_prelabels
-    from conal.io.tables import annotation_rows, fill_table, warn_of_words
+    from conal.io.tables import annotation_rows, fill_table
 
     if records is None:
         tables = {out: annotation_rows(file.annotations)} | tables
-        warn_of_words(file.annotations, out)
     places = list(dict.fromkeys([out, *tables]))
     count = 0
     with atomic_files(places) as temporaries:

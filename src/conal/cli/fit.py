@@ -26,7 +26,7 @@ from conal.cli.inputs import (
     read_without_names,
 )
 from conal.cli.options import say
-from conal.errors import DataWarning, DivergenceError, InputError, warn
+from conal.errors import DivergenceError, InputError
 from conal.parameters import Doc, Option, check_parameters, parameters, parameters_of, whole
 from conal.parameters.reading import ReadOptions
 from conal.parameters.training import ClassifierParameters
@@ -182,7 +182,6 @@ def fit(
     if not first:
         return
     measure_by_true_labels(estimator, quiet=quiet)
-    warn_of_few(estimator, data)
     estimator.exhibit(shown)
     page = finish(estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet)
     seconds = time.perf_counter() - began
@@ -261,8 +260,6 @@ def _train(estimator: CrowdClassifier, data: dict[str, Any], checkpoint: Path | 
 # Results of ``conal fit``: the model folder with its report, and what is printed about them.
 
 MINUTE = 60
-ENOUGH_TO_SELECT = 20
-"""Tasks on which an epoch can be selected without a warning."""
 RULES = {
     "validation_accuracy": "by accuracy on the validation labels",
     "holdout_log_likelihood": "by the likelihood of held-out annotations",
@@ -273,19 +270,6 @@ RULES = {
 def checkpoint_of(out: Path) -> Path:
     """Where the state of a training is kept, beside its model folder."""
     return out.with_name(f"{out.name}.checkpoint")
-
-
-def warn_of_few(estimator: CrowdClassifier, data: dict[str, Any]) -> None:
-    """Warn if the epoch was selected on so few tasks that chance decides."""
-    from conal.report.wording import count
-
-    metrics = estimator.metrics_
-    number, remedy = metrics["n_tasks_labelled"] - metrics["n_tasks_trained_on"], "hold out more (--set holdout=0.2)"
-    if data["validation"] is not None and metrics["selection"] == "validation_accuracy":
-        number, remedy = len(data["validation"][0]), "supply more validation tasks"
-    if 0 < number < ENOUGH_TO_SELECT:
-        text = f"the epoch was selected on {count(number, 'task', 'tasks')}; chance decides among so few"
-        warn(f"{text}: {remedy}, or keep the last epoch (--set selection=last)", DataWarning)
 
 
 def measure_by_true_labels(estimator: CrowdClassifier, *, quiet: bool) -> None:

@@ -163,16 +163,6 @@ def abstention_words(abstain: Any, missing: Any = None, classes: Any = None) -> 
     return words
 
 
-def words_among(names: Names) -> list[str]:
-    """Classes that conal takes for missing labels where it reads them without further options.
-
-    >>> words_among(as_names(["EU", "NA"]))
-    ['NA']
-    """
-    rule = missing_rule()
-    return [name for name in names.tolist() if rule(name)]
-
-
 def drop_blank_names(ids: Encoded) -> Encoded:
     """Ids of which blank text is missing."""
     codes, names = ids

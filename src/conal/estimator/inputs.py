@@ -317,10 +317,8 @@ def truth_for_training(instances: Instances, crowd: Annotations, labels: Any, ta
     if takes == "gold":
         raise InputError("true_labels: the method 'gold' takes the true labels of all rows as y; leave them out")
     known = known_codes(crowd, _truth_by_task(instances, crowd, labels))
-    given = np.flatnonzero(known != MISSING)
-    if not len(given):
+    if (known == MISSING).all():
         return None
-    _warn_of_unused(crowd, known[given])
     _warn_of_contradicted(crowd, known)
     return known
 
@@ -347,17 +345,6 @@ def _truth_by_task(instances: Instances, crowd: Annotations, labels: Any) -> Any
     values = [read.names[code] if code != MISSING else None for code in read.codes.tolist()]
     rows = np.arange(n_rows) if instances.rows is None else instances.rows
     return dict(zip(crowd.task_ids.tolist(), as_names([values[k] for k in rows]).tolist(), strict=True))
-
-
-def _warn_of_unused(crowd: Annotations, given: IntArray) -> None:
-    used = np.bincount(crowd.labels, minlength=crowd.n_classes) > 0
-    unused = np.unique(given[~used[given]])
-    if len(unused):
-        warn(
-            f"true_labels: no annotator gave the label {examples(crowd.classes[unused])}; the model learns it from "
-            f"{int(np.isin(given, unused).sum()):,} true labels alone",
-            DataWarning,
-        )
 
 
 def _warn_of_contradicted(crowd: Annotations, known: IntArray) -> None:

@@ -15,17 +15,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from conal._files import atomic_files
 from conal.data.annotations import Annotations
-from conal.data.cleaning import Rule, missing_rule, words_among
+from conal.data.cleaning import Rule, missing_rule
 from conal.data.encoding import Names, numbers_or_text, text_column
 from conal.data.frames import NAME_ROLES, find_columns, find_first, is_name_column
-from conal.errors import DataWarning, InputError, examples, people, warn
+from conal.errors import InputError, examples, people
 from conal.io import limits
 from conal.io.binary_tables import (
     Choose,
@@ -529,7 +528,6 @@ BATCH = 10_000
 def write_annotations(annotations: Annotations, path: str | PathLike[str]) -> None:
     """Write columns task, worker, label; the format follows the ending."""
     write_table(annotation_rows(annotations), path)
-    warn_of_words(annotations, path)
 
 
 def annotation_rows(annotations: Annotations) -> pa.Table:
@@ -542,19 +540,6 @@ def annotation_rows(annotations: Annotations) -> pa.Table:
         at = table.column_names.index("label")
         tables = tuple(each.set_column(at, "label", text_column(each["label"])) for each in tables)
     return pa.concat_tables(tables)
-
-
-def warn_of_words(annotations: Annotations, path: str | PathLike[str]) -> None:
-    """Warn of names that are not read back: words for "missing", and names with line ends in a text table."""
-    names = (annotations.task_ids, annotations.annotator_ids, annotations.classes)
-    if file_kind(Path(path), None) in UNTYPED and any(name_with_line_end(each) is not None for each in names):
-        warn(f"{path}: some names contain line ends, which are not read from text tables; use Parquet", DataWarning)
-    words = words_among(annotations.classes)
-    if words:
-        warn(
-            f"{path}: classes {examples(words)} are read as missing labels; read it with missing='' (--set missing=)",
-            DataWarning,
-        )
 
 
 def write_table(table: pa.Table, path: str | PathLike[str]) -> None:
@@ -619,22 +604,3 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": _write_parquet,
     "jsonl": _write_jsonl,
 }
-
-
-# Names that spreadsheets take for formulas. conal never changes a name; ``conal inspect`` lists them.
-
-_FORMULA = re.compile(r"[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-FORMULA_REMEDY = "open CSV files of these names in a spreadsheet by importing the columns as text, or use Parquet"
-
-
-def formulas_among(names: Names | Iterable[object]) -> list[str]:
-    """Names that begin like a formula and are no numbers.
-
-    >>> formulas_among(["=1+1", "-1", "@ann", "a-b"])
-    ['=1+1', '@ann']
-    """
-    if isinstance(names, np.ndarray) and names.dtype != object:
-        return []
-    texts = (name for name in names if isinstance(name, str) and _FORMULA.match(name) and len(name) > 1)
-    return [name for name in texts if not _NUMBER.fullmatch(name)]

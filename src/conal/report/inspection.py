@@ -15,7 +15,6 @@ from conal.errors import DataWarning, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
 from conal.io.annotation_file import remedy
 from conal.io.importing import Paths
-from conal.io.tables import FORMULA_REMEDY, formulas_among
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 __all__ = ["inspect_file", "inspect_import"]
@@ -155,9 +154,6 @@ def _crowd_problems(
     yield from no_classes(crowd)
     yield from _class_problems(crowd, counts)
     yield from _annotator_problems(crowd)
-    risky = [name for names in (crowd.task_ids, crowd.annotator_ids, crowd.classes) for name in formulas_among(names)]
-    if risky:
-        yield f"spreadsheets take {len(risky):,} names for formulas: {examples(risky)}", FORMULA_REMEDY
 
 
 def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterator[tuple[str, str]]:
