@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import csv
-import gc
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import conal
-from helpers.encoders import write_onnx_encoder
 from helpers.pages import commands, run_page
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
 MOST_GUIDES, MOST_WORDS = 12, 900
-NEEDS = {"privacy": ("opendp",), "texts": ("onnxruntime", "onnx", "tokenizers")}
+NEEDS = {"privacy": ("opendp",)}
 """Optional packages that a guide needs as a whole."""
 
 
@@ -88,13 +86,6 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_threads_are_left() -> Iterator[None]:
-    """An encoder has threads of its own: deleted later, in a fork of this process, it would wait for them for ever."""
-    yield
-    gc.collect()
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:true_labels. .* contradict every vote:conal.errors.DataWarning")
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda page: page.stem)
@@ -102,8 +93,6 @@ def test_a_guide_from_top_to_bottom(guide: Path, tmp_path: Path, monkeypatch: py
     for package in NEEDS.get(guide.stem, ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    if guide.stem == "texts":
-        write_onnx_encoder(tmp_path / "minilm")
     names = run_page(guide)
     if guide.stem in CHECKS:
         CHECKS[guide.stem](names)

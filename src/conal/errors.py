@@ -168,7 +168,6 @@ EXTRAS = {
     "opendp": "privacy",
     "openpyxl": "xlsx",
     "sklearn": "train",
-    "tokenizers": "encoder",
     "torch": "train",
     "vl_convert": "svg",
 }

@@ -194,8 +194,6 @@ def _check_options(
     files: FitFiles, training: dict[str, Any], privacy: PrivacyOptions, *, keep_data: bool, repeated: bool
 ) -> None:
     """Reject options that contradict each other."""
-    if "encoder" in training and files.features is not None:
-        raise InputError("encoder: makes features of texts, and --features are trained on; leave out one of the two")
     if keep_data and privacy.anonymise:
         raise InputError("--keep-data keeps every label of every annotator, which --anonymise hides; leave out one")
     if repeated and privacy.anonymise:

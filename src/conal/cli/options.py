@@ -18,7 +18,6 @@ from conal.parameters.reading import ReadOptions
 DATA, LABELS, TRAINING, REPORT, PRIVACY = "Data", "Labels", "Training", "Report", "Privacy"
 """Panels of the help. Options without a panel, which people use first, come before them."""
 
-ENCODER = "Folder of the encoder that the model was fitted with (encoder of conal fit)."
 DEFAULT_METHOD = "xconal"
 """The default method; docs/guides/choosing.md has the reasons."""
 

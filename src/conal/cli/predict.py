@@ -13,7 +13,6 @@ from conal.cli.fit import InstanceOptions
 from conal.cli.inputs import check_ending, check_results, read_instances, texts_by_task
 from conal.cli.options import class_name
 from conal.errors import InputError
-from conal.parameters import Doc, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -23,14 +22,7 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
-@parameters
-class PredictOptions(InstanceOptions):
-    """How features or texts are read, and which encoder makes features of texts."""
-
-    encoder: Annotated[str | None, Doc(options.ENCODER)] = None
-
-
-SETTINGS = options.settable(ReadOptions, PredictOptions, also=("worker", "label", "classes", "ordinal"))
+SETTINGS = options.settable(ReadOptions, InstanceOptions, also=("worker", "label", "classes", "ordinal"))
 
 
 # Options that no other command has.
@@ -87,12 +79,12 @@ def predict(
 
     given = options.parse_settings(settings)
     reading = options.taken(ReadOptions, given, task=task_column, question=question)
-    wanted = options.taken(PredictOptions, given)
+    wanted = options.taken(InstanceOptions, given)
     options.refuse_unknown(given, SETTINGS)
     _check(to, out, new_tasks=new_tasks)
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
-    estimator = load(model, encoder=wanted.encoder)
+    estimator = load(model)
     instances, file = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
     if unlabelled:
         instances = _unlabelled(instances, file, tasks)
@@ -164,7 +156,7 @@ class PredictFiles:
     tasks: Path
     features: Path | None
     text: Path | None
-    wanted: PredictOptions
+    wanted: InstanceOptions
     reading: ReadOptions
 
     def read(self) -> ToPredict:

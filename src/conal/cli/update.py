@@ -12,7 +12,6 @@ from conal.cli import options
 from conal.cli.aggregate import inferred_labels
 from conal.cli.inputs import check_results, read_info, read_instances
 from conal.errors import InputError
-from conal.parameters import Doc, parameters
 from conal.parameters.reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -22,14 +21,7 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
-@parameters
-class UpdateOptions(options.TextOptions):
-    """How texts are read, and which encoder makes features of texts."""
-
-    encoder: Annotated[str | None, Doc(options.ENCODER)] = None
-
-
-SETTINGS = options.settable(ReadOptions, UpdateOptions, also=("classes", "ordinal"))
+SETTINGS = options.settable(ReadOptions, options.TextOptions, also=("classes", "ordinal"))
 
 
 def update(
@@ -67,7 +59,7 @@ def update(
     reading = options.taken(
         ReadOptions, given, task=task_column, worker=worker_column, label=label_column, question=question
     )
-    wanted = options.taken(UpdateOptions, given)
+    wanted = options.taken(options.TextOptions, given)
     options.refuse_unknown(given, SETTINGS)
     check_results(tables=[out], sources=[*labels, features, text, annotator_info], model=model, overwrite=overwrite)
     kind = ModelFolder(model).config["format"]
@@ -90,7 +82,7 @@ class NewLabels(NamedTuple):
     text: Path | None
     annotator_info: Path | None
     out: Path | None
-    wanted: UpdateOptions
+    wanted: options.TextOptions
     reading: ReadOptions
 
     def read(self) -> AnnotationFile:
@@ -131,7 +123,7 @@ def _update_aggregator(new: NewLabels) -> dict[str, Any]:
     from conal.io.tables import write_tables
     from conal.updates import load, save
 
-    if any((new.features, new.text, new.wanted.text_column, new.wanted.encoder)):
+    if any((new.features, new.text, new.wanted.text_column)):
         raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
     fitted, file = load(new.folder), new.read()
     before = fitted.annotations_
@@ -154,7 +146,7 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
     from conal.io.tables import write_tables
     from conal.report.page import render
 
-    fitted = load(new.folder, encoder=new.wanted.encoder)
+    fitted = load(new.folder)
     fitted.verbose = verbose
     file = new.read()
     X = new.read_instances(fitted, file)

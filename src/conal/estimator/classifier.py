@@ -36,7 +36,7 @@ from conal.parameters import check_parameters, parameters, parameters_of
 from conal.parameters.training import ClassifierParameters
 from conal.report.exhibits import Exhibits
 from conal.reported import Reported
-from conal.text import EncodedTexts, TextFeatures
+from conal.text import TextFeatures
 from conal.training.batches import CrowdBatches, Instances
 from conal.training.checkpoint import Checkpoint
 from conal.training.loop import Row
@@ -79,7 +79,7 @@ class FittedClassifier:
     history_: list[Row]
     metrics_: dict[str, Any]
     model_: CrowdMethod
-    text_features_: TextFeatures | EncodedTexts | None = None
+    text_features_: TextFeatures | None = None
     ordinal_: bool = False
     annotator_info_: AnnotatorInfo | None = None
     asked_: Asked | None = None
@@ -106,7 +106,7 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         The most probable class of every training task: the cleaned labels.
     feature_names_in_ : (n_features,) array of str
         Names of the features, only where they came with names; predictions then put columns in this order.
-    text_features_ : conal.TextFeatures, conal.text.EncodedTexts or None
+    text_features_ : conal.TextFeatures or None
         What makes features of texts, where the model was trained on texts.
     ordinal_ : bool
         Whether the classes are a scale, from the lowest to the highest, as the annotations stated.

@@ -245,7 +245,7 @@ def check_text_choice(fitted: CrowdClassifier, features_only: bool) -> None:
         return
     if not features_only:
         raise InputError(
-            "the model takes texts, and what makes features of them (terms and SVD, or an encoder) is not a part of "
+            "the model takes texts, and what makes features of them (terms and SVD) is not a part of "
             "the exported classifier. With features_only=True (--features-only), only the classifier of these "
             f"{fitted.n_features_in_:,} features is exported; compute them by "
             "conal.load(folder).text_features_.transform(texts)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from math import prod
@@ -47,7 +46,7 @@ from conal.networks import FeatureScaler, build_backbone
 from conal.networks.draws import drawing_from
 from conal.parameters import check_parameters, is_whole
 from conal.report.findings import read_tables
-from conal.text import EncodedTexts, TextFeatures
+from conal.text import TextFeatures
 from conal.updates import training_records
 
 # What a configuration describes, compared with the weights that are there, before the model is built.
@@ -180,9 +179,7 @@ def save(
     write_model(folder, tensors, config, figures, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
-def load(
-    folder: str | PathLike[str], *, backbone: Any = None, encoder: str | PathLike[str] | None = None
-) -> CrowdClassifier:
+def load(folder: str | PathLike[str], *, backbone: Any = None) -> CrowdClassifier:
     """Load a model folder that :meth:`CrowdClassifier.save` or ``conal fit`` wrote.
 
     A folder may come from anybody: it is checked before anything is built, and no code in it is run.
@@ -192,26 +189,17 @@ def load(
     folder : path
     backbone : nn.Module or callable, optional
         The architecture, for a model whose backbone was the user's own: only its weights are stored.
-    encoder : path, optional
-        The folder of the encoder, for a model that was trained with one: only a digest of it is stored. Without it, the
-        model loads, but cannot take texts.
     """
     found = ModelFolder(folder)
     found.expect(FORMAT)
     found.check_complete()
     try:
-        made = _restore(found, backbone)
+        return _restore(found, backbone)
     except InputError:
         raise
     except UNFIT as error:
         name = examples([found.config.get("method")])
         raise ModelFolderError(f"{folder}: does not match this version of {name}: {error}") from error
-    if encoder is not None:
-        if not isinstance(made.text_features_, EncodedTexts):
-            raise InputError(f"{folder}: the model was trained without an encoder; leave it out")
-        made.text_features_.attach(encoder)
-        made.encoder = os.fspath(encoder)
-    return made
 
 
 def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
@@ -257,6 +245,11 @@ def _restore_parameters(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     if "witness" in parameters:  # of 0.2.0, as is n_jobs
         parameters["second_classifier"] = "lda" if parameters.pop("witness") == "gaussian" else "none"
         parameters.pop("n_jobs", None)
+    if parameters.pop("encoder", None) is not None:  # of 0.2.0, too
+        raise InputError(
+            f"{folder.path}: the model takes embeddings of texts by an encoder, which conal no longer runs; fit again, "
+            "with the embeddings as --features"
+        )
     return make(folder.config["method"], **parameters)
 
 
@@ -273,13 +266,12 @@ def _feature_names(config: Mapping[str, Any], count: int) -> list[str]:
     return names
 
 
-def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | EncodedTexts | None:
+def _restore_texts(folder: ModelFolder, tensors: dict[str, Any]) -> TextFeatures | None:
     if TEXT not in folder.files:
         return None
     numbers = {name.removeprefix(TEXT_TENSOR): array for name, array in tensors.items() if name.startswith(TEXT_TENSOR)}
     document = folder.document(TEXT)
-    kind = EncodedTexts if "encoder" in document else TextFeatures
-    features: TextFeatures | EncodedTexts = kind.from_state(numbers, document)
+    features = TextFeatures.from_state(numbers, document)
     if (features.n_features,) != tuple(folder.config["instance_shape"]):
         raise ModelFolderError(f"{folder.path / TEXT}: makes features that do not match the model; fit the model again")
     return features

@@ -25,7 +25,7 @@ from conal.io import FeatureTable, features_from, gold_from_table
 from conal.io.features import TextTable, is_text, texts_from
 from conal.parameters.training import ClassifierParameters
 from conal.report.evidence import plain_names
-from conal.text import EncodedTexts, TextFeatures
+from conal.text import TextFeatures
 from conal.text.features import STEPS
 from conal.training.batches import Instances
 
@@ -37,19 +37,14 @@ MAX_UNKNOWN_SHARE = 0.5
 
 def learn_texts(
     X: Any, task_ids: Any, parameters: ClassifierParameters
-) -> tuple[Any, TextFeatures | EncodedTexts | None, Mapping[Any, str] | None]:
-    """Features of the texts X, by directions that are learned from them or by an encoder; other X as they are.
+) -> tuple[Any, TextFeatures | None, Mapping[Any, str] | None]:
+    """Features of the texts X, by directions that are learned from them; other X as they are.
 
     For texts, also what makes features of them, and the texts by task name.
     """
     if not is_text(X):
-        if parameters.encoder is not None:
-            raise InputError("encoder: the instances are features, not texts; leave it out")
         return X, None, None
-    if parameters.encoder is not None:
-        features: TextFeatures | EncodedTexts = EncodedTexts(parameters.encoder)
-    else:
-        features = TextFeatures(parameters.text_components, seed=int(parameters.seed))
+    features = TextFeatures(parameters.text_components, seed=int(parameters.seed))
     table = texts_from(X, task_ids=task_ids)
     _warn_of_empty(table)
     with make_progress("texts", parameters.verbose, total=STEPS) as progress:
@@ -63,7 +58,7 @@ def texts_by_name(table: TextTable) -> dict[Any, str]:
     return dict(zip(names, table.texts, strict=True))
 
 
-def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = "texts") -> Any:
+def as_numbers(fitted: TextFeatures | None, X: Any, where: str = "texts") -> Any:
     """Features of the texts X, for a model with these text features; X itself for other models."""
     if fitted is None:
         if is_text(X):
@@ -81,7 +76,7 @@ def as_numbers(fitted: TextFeatures | EncodedTexts | None, X: Any, where: str = 
 
 
 def further_as_numbers(
-    fitted: TextFeatures | EncodedTexts | None,
+    fitted: TextFeatures | None,
     validation: tuple[Any, Any] | None,
     monitor: Mapping[str, tuple[Any, Any]],
 ) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:

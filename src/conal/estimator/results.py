@@ -252,8 +252,6 @@ def warn_of_collapse(
 
 CUSTOM = "custom"
 """Placeholder for a custom backbone, of which only the weights are stored."""
-ENCODER = "ENCODER"
-"""Placeholder for an encoder's folder: where it lies is nobody else's business."""
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 """Libraries that figures depend on, beside conal itself."""
 
@@ -290,8 +288,6 @@ def plain_parameters(estimator: CrowdClassifier) -> dict[str, Any]:
     if isinstance(parameters["backbone"], nn.Module) or callable(parameters["backbone"]):
         parameters["backbone"] = CUSTOM
     parameters["hidden"] = [int(units) for units in parameters["hidden"]]
-    if parameters["encoder"] is not None:
-        parameters["encoder"] = ENCODER
     if not isinstance(parameters["class_prior"], str):
         pairs = dict(parameters["class_prior"]).items()
         parameters["class_prior"] = [[plain_value(name), float(share)] for name, share in pairs]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from numbers import Integral, Real
-from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, dataclass_transform, get_args, get_origin
 
@@ -195,11 +194,6 @@ def several_of(*words: str) -> Constraint:
 def only_none() -> Constraint:
     """None alone."""
     return Constraint("None", lambda v: v is None)
-
-
-def place() -> Constraint:
-    """Paths of files or folders."""
-    return Constraint("a path", lambda v: isinstance(v, str | PathLike))
 
 
 def either(*constraints: Constraint) -> Constraint:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from conal.parameters import Doc, Option, number, one_of, parameters, place, share, whole, widths
+from conal.parameters import Doc, Option, number, one_of, parameters, share, whole, widths
 
 # How to train: what the number of tasks says where the user says nothing.
 
@@ -260,12 +260,4 @@ class ClassifierParameters(Settings):
     text_components: Annotated[
         int, whole(1), Doc("If X is text: the maximum number of features per text (see conal.TextFeatures).")
     ] = 200
-    encoder: Annotated[
-        str | None,
-        place(),
-        Doc(
-            "If X is text: a local folder with an encoder (model.onnx and tokenizer.json) whose embeddings are the "
-            "features, in place of conal.TextFeatures."
-        ),
-    ] = None
     verbose: Annotated[bool, Doc("Show progress in a terminal or notebook.")] = True
