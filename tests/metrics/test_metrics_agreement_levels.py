@@ -1,4 +1,4 @@
-"""Alpha for ordered and numeric classes, AC1, and agreement of pairs: published examples, loops, naive resampling."""
+"""Alpha for ordered and numeric classes and AC1: published examples, loops, naive resampling."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.metrics import gwet_ac1, krippendorff_alpha, pairwise_agreement
+from conal.metrics import gwet_ac1, krippendorff_alpha
 from helpers.agreement import KRIPPENDORFF_2011, pairable_units
 
 
@@ -114,33 +113,6 @@ def test_the_interval_of_ac1_against_naive_resampling() -> None:
     np.testing.assert_allclose(found[1:], np.quantile(draws, [0.025, 0.975]), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_pairs_agree_with_loops_and_scipy(seed: int) -> None:
-    matrix = ragged(seed)
-    matrix[:, 4] = -1
-    matrix[0, 4] = 1  # few common tasks
-    found = pairwise_agreement(matrix, confidence=0.9)
-    for r in range(5):
-        for s in range(5):
-            both = [a == b for a, b in matrix[:, [r, s]].tolist() if a >= 0 and b >= 0]
-            assert found.n_common[r, s] == len(both)
-            if r == s:
-                assert found.value[r, s] == found.low[r, s] == found.high[r, s] == 1.0
-            elif both:
-                np.testing.assert_allclose(found.value[r, s], np.mean(both), atol=1e-12)
-                ends = binomtest(sum(both), len(both)).proportion_ci(0.9, method="wilson")
-                np.testing.assert_allclose([found.low[r, s], found.high[r, s]], list(ends), atol=1e-12)
-
-
-def test_annotators_without_common_tasks() -> None:
-    found = pairwise_agreement([[0, -1], [-1, 1]])
-    for matrix in (found.value, found.low, found.high):
-        np.testing.assert_array_equal(matrix, [[1, np.nan], [np.nan, 1]])
-    np.testing.assert_array_equal(found.n_common, np.eye(2))
-
-
 def test_impossible_options() -> None:
     with pytest.raises(InputError, match="n_boot must be"):
         gwet_ac1(KRIPPENDORFF_2011, n_boot=-1)
-    with pytest.raises(InputError, match="confidence must be"):
-        pairwise_agreement(KRIPPENDORFF_2011, confidence=1.5)

@@ -2,12 +2,10 @@
 
 from conal.metrics.agreement import (
     Agreement,
-    PairwiseAgreement,
     cohen_kappa,
     fleiss_kappa,
     gwet_ac1,
     krippendorff_alpha,
-    pairwise_agreement,
 )
 from conal.metrics.classification import (
     annotation_nll,
@@ -25,7 +23,6 @@ __all__ = [
     "EffectiveNumber",
     "Estimate",
     "GoldRates",
-    "PairwiseAgreement",
     "Rate",
     "Replacement",
     "annotation_nll",
@@ -40,6 +37,5 @@ __all__ = [
     "gold_rates",
     "gwet_ac1",
     "krippendorff_alpha",
-    "pairwise_agreement",
     "replacement_test",
 ]

@@ -1,4 +1,4 @@
-"""Agreement of annotators, beyond chance of all with bootstrap intervals, and of every pair."""
+"""Agreement of annotators beyond chance, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
-from scipy.special import ndtri
 
 from conal._arrays import FloatArray, IntArray, row_slices
 from conal.data.annotations import Annotations
-from conal.data.encoding import Names
 from conal.data.scales import class_values
 from conal.errors import InputError, examples
-from conal.metrics.rates import wilson_interval
 from conal.parameters import either, one_of, only_none, share, whole
 
 # Agreement of annotators beyond chance: coefficients with bootstrap intervals.
@@ -387,69 +383,8 @@ def _check_bootstrap(n_boot: int, confidence: float, seed: int) -> None:
     whole(0).check("seed", seed)
 
 
-# Agreement of every pair of annotators.
-
-
-class PairwiseAgreement(NamedTuple):
-    """Agreement of annotators in pairs; all matrices are (R, R) and symmetric.
-
-    Attributes
-    ----------
-    annotators : (R,)
-        The user's names.
-    value : (R, R)
-        Share of the common tasks that got the same label; NaN without common tasks, and 1 on the diagonal.
-    n_common : (R, R)
-        Number of common tasks.
-    low, high : (R, R)
-        Ends of Wilson's interval, as if the common tasks were random ones.
-    """
-
-    annotators: Names
-    value: FloatArray
-    n_common: IntArray
-    low: FloatArray
-    high: FloatArray
-
-
-def pairwise_agreement(data: Any, *, confidence: float = 0.95) -> PairwiseAgreement:
-    r"""How often each pair of annotators gives a common task the same label.
-
-    .. math:: A_{rs} = \frac{\sum_i [y_i^r = y_i^s]}{n_{rs}}, \qquad n_{rs} = \text{number of common tasks}
-
-    It shows copied labels, spammers, and groups who err alike. It is not corrected for chance. Memory grows with the
-    number of annotators squared, and time with the labels times the labels per task.
-
-    Parameters
-    ----------
-    data : Annotations, long DataFrame or (n_tasks, n_annotators) matrix
-    confidence : float
-        Of the intervals.
-
-    Examples
-    --------
-    >>> found = pairwise_agreement([[0, 0, 1], [1, 1, -1], [0, 1, -1], [1, 1, 1]])
-    >>> found.value.round(2).tolist()
-    [[1.0, 0.75, 0.5], [0.75, 1.0, 0.5], [0.5, 0.5, 1.0]]
-    """
-    share().check("confidence", confidence)
-    crowd = Annotations.of(data)
-    n_common = common_tasks(crowd)
-    same = _common_rows(crowd, crowd.tasks.astype(np.int64) * crowd.n_classes + crowd.labels)
-    value = np.where(n_common > 0, same / np.maximum(n_common, 1), np.nan)
-    low, high = wilson_interval(value, np.maximum(n_common, 1), float(ndtri((1 + confidence) / 2)))
-    for matrix in (value, low, high):
-        np.fill_diagonal(matrix, 1.0)
-    return PairwiseAgreement(crowd.annotator_ids, value, n_common, low, high)
-
-
 def common_tasks(crowd: Annotations) -> IntArray:
     """(R, R) number of tasks that two annotators both labelled; of one annotator, the number of labels."""
-    return _common_rows(crowd, crowd.tasks)
-
-
-def _common_rows(crowd: Annotations, rows: npt.NDArray[Any]) -> IntArray:
-    """(R, R) in how many rows two annotators both have a label; ``rows`` (P,) is where each label is."""
-    ones, n_rows = np.ones(crowd.n_annotations, dtype=np.int64), int(rows.max(initial=-1)) + 1
-    there = sparse.csc_array((ones, (rows, crowd.annotators)), shape=(n_rows, crowd.n_annotators))
+    ones = np.ones(crowd.n_annotations, dtype=np.int64)
+    there = sparse.csc_array((ones, (crowd.tasks, crowd.annotators)), shape=(crowd.n_tasks, crowd.n_annotators))
     return np.asarray((there.T @ there).toarray())
