@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.csv as pv
-import pytest
 
-from conal.cli.inputs import ForFit, read_without_names
 from conal.data.annotations import Annotations
-from conal.errors import DataWarning, warn
-from conal.io import FeatureTable, write_annotations
-from conal.report.exhibits import Exhibits
+from conal.io import write_annotations
 
 if TYPE_CHECKING:
     from cli.conftest import Crowd, Run
@@ -78,20 +74,8 @@ def test_messages_hide_the_names_of_annotators(conal: Run, crowd: Crowd, tmp_pat
     refused = conal(*arguments, "--out", tmp_path / "n", "--anonymise", "--set", "on_duplicate=error")
     assert refused.code == 2
     assert "worker (a hidden name); remove them" in refused.err
-    assert "annotators '…' and '…' differ only in case" in run.err
+    assert "annotators (a hidden name) differ only in case" in run.err
     assert "ingrid" not in (run.err + run.out + refused.err).lower()
-
-
-def test_a_warning_that_quotes_a_name_is_shown_with_dots() -> None:
-    crowd = Annotations.from_triples([0, 1], ["Zoë O'Hara", "t1"], ["x", "y"])
-
-    def read() -> ForFit:
-        warn("w.csv: annotators \"Zoë O'Hara\" and 'zoe' of task 't2' look alike", DataWarning)
-        return {"X": FeatureTable(np.zeros((2, 1))), "y": crowd}, Exhibits(), None
-
-    with pytest.warns(DataWarning) as caught:
-        read_without_names(read)
-    assert [str(entry.message) for entry in caught] == ["w.csv: annotators '…' and 'zoe' of task 't2' look alike"]
 
 
 def test_an_anonymous_fit_cannot_be_resumed(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,10 +22,9 @@ from conal.cli.inputs import (
     check_show,
     defended_labels,
     offer_truth,
-    read_without_names,
 )
 from conal.cli.options import say
-from conal.errors import DivergenceError, InputError
+from conal.errors import DivergenceError, InputError, people_hidden
 from conal.parameters import Doc, Option, check_parameters, parameters, parameters_of, whole
 from conal.parameters.reading import ReadOptions
 from conal.parameters.training import ClassifierParameters
@@ -212,8 +210,8 @@ def _prepare(
 
     estimator = make(method, **parameters)
     check_parameters(estimator)
-    read = partial(files.read, methods.get(method).takes)
-    return estimator, read_without_names(read) if names_hidden else read()
+    with people_hidden(names_hidden):
+        return estimator, files.read(methods.get(method).takes)
 
 
 def _anonymise(data: dict[str, Any], shown: Exhibits, hide_below: int) -> Exhibits:

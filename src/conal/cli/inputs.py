@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ import typer
 from conal._files import real_path
 from conal.cli import options
 from conal.cli.options import say
-from conal.errors import ConalWarning, InputError, missing_package, people_hidden, warn
+from conal.errors import ConalWarning, InputError, missing_package
 from conal.parameters import Doc, Option, parameters
 from conal.parameters.reading import ReadOptions
 
@@ -25,40 +24,6 @@ if TYPE_CHECKING:
     from conal.io.annotation_file import AnnotationFile
     from conal.io.images import TaskItems
     from conal.report.exhibits import Exhibits
-
-
-# Reads files without a message that quotes the name of an annotator.
-
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
-
-
-def read_without_names(read: Callable[[], ForFit]) -> ForFit:
-    """What is read; warnings come when it is read, with the names of annotators replaced by dots.
-
-    Warnings before an error are left out: until a file is read, nobody knows which of the words in them are names.
-    """
-    with people_hidden(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        data = read()
-    names = getattr(data[0]["y"], "annotator_ids", None)
-    quoted = set() if names is None else {form(name) for name in names.tolist() for form in (repr, ascii)}
-    for entry in caught:
-        if issubclass(entry.category, ConalWarning):
-            warn(without(str(entry.message), quoted), entry.category)
-    return data
-
-
-def without(message: str, quoted: set[str]) -> str:
-    """A message with dots in place of these quoted words.
-
-    >>> without("worker 'ann' of task 't1'", {"'ann'"})
-    "worker '…' of task 't1'"
-    """
-
-    def dots(found: re.Match[str]) -> str:
-        return "'…'" if found[0] in quoted else found[0]
-
-    return _QUOTED.sub(dots, message)
 
 
 # True labels of some tasks, for ``fit`` and ``aggregate``: from a file, or from the export that contains them.

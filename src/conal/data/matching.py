@@ -72,8 +72,8 @@ def warn_of_lookalikes(names: Names, kind: Kind, where: str) -> None:
         if len(group) > 1
     ]
     warn(
-        f"{where}: {kind} {_shown(alike)} differ only in {_difference(alike)}; they count as different {kind}; if they "
-        f"are one{_REMEDIES[kind]}",
+        f"{where}: {kind} {_shown(alike, kind)} differ only in {_difference(alike)}; they count as different {kind}; "
+        f"if they are one{_REMEDIES[kind]}",
         DataWarning,
     )
 
@@ -114,10 +114,9 @@ def refuse_lookalikes(here: Names, there: Names, kind: Kind, where: str, between
     first = dict(zip(reversed(others.to_pylist()), reversed(there.tolist()), strict=True))
     rows = np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
     pairs = [[here[k].item() if isinstance(here[k], np.generic) else here[k], first[mine[k].as_py()]] for k in rows]
-    shown = person(_shown(pairs)) if kind == "annotators" else _shown(pairs)
     raise InputError(
-        f"{where}: {kind} are spelled differently {between}: {shown} differ only in {_difference(pairs)}. Spell them "
-        f"alike, or rename those that are different {kind}"
+        f"{where}: {kind} are spelled differently {between}: {_shown(pairs, kind)} differ only in "
+        f"{_difference(pairs)}. Spell them alike, or rename those that are different {kind}"
     )
 
 
@@ -170,10 +169,11 @@ def _difference_of(names: list[Any]) -> str:
     return "case, spaces or the form of letters"
 
 
-def _shown(groups: list[list[Any]]) -> str:
-    """The first three groups, and how many more there are."""
+def _shown(groups: list[list[Any]], kind: Kind) -> str:
+    """The first three groups, and how many more there are; annotators may have to be hidden."""
     rest = f" and {len(groups) - 3:,} more" if len(groups) > 3 else ""
-    return ", ".join(map(_side_by_side, groups[:3])) + rest
+    shown = ", ".join(map(_side_by_side, groups[:3])) + rest
+    return person(shown) if kind == "annotators" else shown
 
 
 def _side_by_side(names: list[Any]) -> str:
