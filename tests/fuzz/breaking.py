@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import csv
 import io
+import lzma
 import json
 import random
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +47,7 @@ def break_file(path: Path, rng: random.Random) -> Path:
             content = (structured if structured and rng.random() < 0.5 else rng.choice(BYTES))(content, rng)
         except (ArithmeticError, LookupError, OSError, ValueError, RecursionError, struct.error, csv.Error):
             content = _flip(content, rng)  # what was broken before need not have the structure any more
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError):
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError):
             content = _flip(content, rng)
     if rng.random() < 0.03:
         path = path.with_name(rng.choice(["a.csv", "a.json", "a.parquet", "a.zip", "a.npy", "a.xlsx", "a"]))

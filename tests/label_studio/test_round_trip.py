@@ -170,10 +170,16 @@ def test_a_browser_shows_the_right_choice_ticked(trip: Trip, browser: Any, choic
     wait = WebDriverWait(browser, 120)
     log_in(browser, trip.owner.address, wait)
     browser.get(f"{trip.owner.address}/projects/{trip.project}/data?task={task}")
-    boxes = "input[name=good], input[name=bad]"
-    wait.until(lambda driver: len(driver.find_elements("css selector", boxes)) == 2)
-    ticked = {box.get_attribute("name"): box.is_selected() for box in browser.find_elements("css selector", boxes)}
-    assert ticked == {"good": choice == "good", "bad": choice == "bad"}
+    wait.until(lambda driver: len(ticked(driver)) == 2)  # the page is drawn again while it loads
+    assert ticked(browser) == {"good": choice == "good", "bad": choice == "bad"}
+
+
+def ticked(driver: Any) -> dict[str, bool]:
+    """Whether the box of each choice is ticked, in one look at the page; empty until it is drawn."""
+    found = driver.execute_script(
+        "return [...document.querySelectorAll('input[name=good], input[name=bad]')].map(b => [b.name, b.checked])"
+    )
+    return dict(found)
 
 
 def log_in(driver: Any, address: str, wait: Any) -> None:

@@ -120,6 +120,7 @@ def test_half_a_character_is_refused() -> None:
         (("plan", "curve"), "up"),
         (("next_steps", "people"), None),
         (("shared_mistakes", "effective_number"), []),
+        (("crowd", "n_annotators_active"), float("inf")),
         (("tasks", "ambiguous", "rows", 0, "votes"), [[]]),
     ],
 )

@@ -249,7 +249,7 @@ def damage_refused(where: str) -> Iterator[None]:
     """Content of a report that does not fit together is an error of the file, whatever failed."""
     try:
         yield
-    except (UndefinedError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (UndefinedError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{where}: is damaged ({error}); fit the model again") from error
 
 
