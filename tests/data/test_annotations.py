@@ -280,7 +280,7 @@ def test_a_full_text_matrix() -> None:
 
 
 def test_a_long_frame_with_an_unknown_column_is_no_matrix() -> None:
-    frame = pd.DataFrame({"task": [1, 2], "worker": [1, 1], "verdict": [0, 1]})
+    frame = pd.DataFrame({"task": [1, 2], "worker": [1, 1], "outcome": [0, 1]})
     with pytest.raises(InputError, match="no column for the label"):
         Annotations.of(frame)
 
@@ -831,3 +831,26 @@ def test_empty_text_in_a_matrix_is_no_class() -> None:
 def test_codes_beyond_the_square_root_of_an_integer_stay_in_order() -> None:
     tasks, annotators = np.array([0, 60_000, 1], dtype=np.int32), np.array([60_000, 60_000, 0], dtype=np.int32)
     assert np.arange(3)[pair_order(tasks, annotators)].tolist() == [0, 2, 1]
+
+
+def test_without_annotators_their_labels_and_classes_are_gone() -> None:
+    columns = ["t", "t", "u", "v"], ["ann", 7, "bob", "bob"], ["only", "x", "x", "refused"]
+    crowd = Annotations.from_triples(*columns, abstain="refused")
+    left = crowd.without(["ann", "7"])
+    assert left.to_table().to_pydict() == {"task": ["u"], "worker": ["bob"], "label": ["x"]}
+    assert (left.task_ids.tolist(), left.classes.tolist()) == (["t", "u", "v"], ["x"])
+    assert left.abstentions is not None
+    assert left.abstentions.to_table().to_pydict() == {"task": ["v"], "worker": ["bob"], "label": ["refused"]}
+
+
+def test_a_class_that_nobody_gave_stays_without_an_annotator() -> None:
+    crowd = Annotations.from_triples([1, 2], ["a", "b"], ["x", "y"], classes=["x", "y", "z"])
+    assert crowd.without(["a"]).classes.tolist() == ["y", "z"]
+
+
+def test_annotators_who_cannot_be_left_out() -> None:
+    crowd = Annotations.from_triples([1, 2], ["anna", "bob"], ["x", "y"])
+    with pytest.raises(InputError, match="no annotator 'ana'; did you mean 'anna'"):
+        crowd.without(["ana"])
+    with pytest.raises(InputError, match="no label is left"):
+        crowd.without(["anna", "bob"])

@@ -217,3 +217,37 @@ def test_a_million_names_take_less_than_reading_them() -> None:
     before = time.process_time()
     warn_of_lookalikes(names, "tasks", "here")
     assert time.process_time() - before < 2
+
+
+def test_merged_names_have_the_most_frequent_spelling() -> None:
+    columns = [1, 2, 3, 4], ["Ann", "ann ", "bob", "ann "], ["Yes", "no", "yes", "yes"]
+    with pytest.warns(DataWarning) as told:
+        crowd = Annotations.from_triples(*columns, merge_spelling=True)
+    assert (crowd.annotator_ids.tolist(), crowd.classes.tolist()) == (["ann ", "bob"], ["no", "yes"])
+    assert crowd.to_table()["label"].to_pylist() == ["yes", "no", "yes", "yes"]
+    messages = [str(each.message) for each in told]
+    assert ["count as one; they differ in case" in message for message in messages] == [True, True]
+
+
+def test_listed_classes_say_how_merged_ones_are_spelled() -> None:
+    columns = [1, 2, 3], ["a", "a", "b"], ["yes", "yes", "NO"]
+    with pytest.raises(InputError, match="not among the 2 classes"):
+        Annotations.from_triples(*columns, classes=["Yes", "No"])
+    crowd = Annotations.from_triples(*columns, classes=["Yes", "No"], merge_spelling=True)  # none of which is alike
+    assert crowd.to_table()["label"].to_pylist() == ["Yes", "Yes", "No"]
+
+
+def test_of_merged_annotators_one_label_per_task_counts() -> None:
+    with pytest.warns(DataWarning):
+        crowd = Annotations.from_triples([1, 1, 2], ["ann", "Ann", "ann"], ["x", "y", "x"], merge_spelling=True)
+    assert crowd.to_table().to_pydict() == {"task": [1, 2], "worker": ["ann", "ann"], "label": ["y", "x"]}
+
+
+def test_names_of_several_files_can_be_merged(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, worker in zip(paths, ["ann", "Ann"], strict=True):
+        path.write_text(f"task,worker,label\n{path.stem},{worker},x\n{path.stem}2,{worker},y\n")
+    with pytest.raises(InputError, match=r"spelled differently.*merge_spelling"):
+        Annotations.read(paths)
+    with pytest.warns(DataWarning, match="count as one"):
+        assert Annotations.read(paths, merge_spelling=True).n_annotators == 1

@@ -180,7 +180,7 @@ def test_uuids_are_text(tmp_path: Path) -> None:
     [
         ("time", r"column 'label' contains time64\[us\], which cannot be names; convert it to text or whole numbers"),
         ("no date", r"column 'label' contains dates that do not exist"),
-        ("no text", r"column 'label' is not UTF-8 text; save the file as UTF-8"),
+        ("no text", r"column 'label' is not UTF-8 text"),
         ("infinity", r"label: infinity cannot be a name"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,3 +107,39 @@ def test_plain_files_refuse_options_of_platforms(tmp_path: Path, name: str) -> N
         read_annotations(path, question="kind")
     with pytest.raises(InputError, match=r"keep_rejected= \(--set keep_rejected\) does not apply to a (matrix|table)"):
         read_annotations(path, keep_rejected=True)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-le"])
+def test_text_in_another_encoding(tmp_path: Path, name: str, encoding: str) -> None:
+    rows = [("Tür", "Jörg", "groß"), ("Käse", "Bea", "klein")]
+    mark = "\t" if ".tsv" in name else ";"
+    lines = [mark.join(row) for row in [("task", "worker", "label"), *rows]]
+    if "jsonl" in name:
+        records = [dict(zip(("task", "worker", "label"), row, strict=True)) for row in rows]
+        lines = [json.dumps(record, ensure_ascii=False) for record in records]
+    content = "".join(f"{line}\n" for line in lines).encode(encoding)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(InputError):
+        import_file(path)
+    crowd = import_file(path, encoding=encoding).annotations
+    found = crowd.to_table().to_pydict()
+    assert sorted(zip(found["task"], found["worker"], found["label"], strict=True)) == sorted(rows)
+
+
+def test_a_byte_order_mark_comes_before_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("task,worker,label\nTür,Jörg,groß\n".encode("utf-8-sig"))
+    assert import_file(path, encoding="latin-1").annotations.task_ids.tolist() == ["Tür"]
+
+
+def test_an_unknown_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("task,worker,label\na,b,c\n")
+    for name in ("latin-none", "base64"):
+        with pytest.raises(InputError, match=f"no encoding called '{name}'"):
+            import_file(path, encoding=name)
+    path.write_bytes(b"task,worker,label\na,b,gro\xdf\n")
+    with pytest.raises(InputError, match="--encoding latin-1"):
+        import_file(path)

@@ -116,6 +116,9 @@ def aggregate(
     question: options.Question = None,
     classes: options.Classes = None,
     ordinal: options.Ordinal = False,
+    without: options.Without = None,
+    merge_spelling: options.MergeSpelling = False,
+    encoding: options.Encoding = None,
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
     confusion: Confusion = None,
@@ -128,12 +131,16 @@ def aggregate(
     --ordinal, also mean, median, low and high. The label of a task without any label is empty; its proba_CLASS are
     those of an unseen task.
     """
+    from conal.io.tables import decoding
+
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column, "question": question}
-    reading = options.taken(ReadOptions, given, **columns, classes=classes, ordinal=ordinal)
+    cleaning = {"without": without, "merge_spelling": merge_spelling, "encoding": encoding}
+    reading = options.taken(ReadOptions, given, **columns, **cleaning, classes=classes, ordinal=ordinal)
     privacy = options.taken(ReleaseOptions, given, private=private)
     if privacy.private is not None:
         unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
+        unfit |= {"without": without, "merge_spelling": merge_spelling}
         unfit |= {"defend": defend, "set": bool(given), "method": method != DEFAULT}
         refuse_beside_private(**unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
@@ -151,9 +158,10 @@ def aggregate(
 
         is_vote = isinstance(aggregator, VoteAggregator)  # which cannot read labels backwards
         crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or not first)
-    known = read_sample(true_labels, reading, file, crowd)
+    with decoding(reading.encoding):
+        known = read_sample(true_labels, reading, file, crowd)
+        info = read_info(annotator_info, crowd, reading)
     offer_truth(true_labels, len(file.true_labels), quiet=quiet)
-    info = read_info(annotator_info, crowd, reading)
     _fit(aggregator, crowd, known, info)
     if not first:
         return

@@ -21,7 +21,7 @@ from conal.cli.demo import demo
 from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.inspect import inspect
-from conal.cli.options import say, with_flags
+from conal.cli.options import say, with_flags, with_settings
 from conal.cli.plan import plan
 from conal.cli.predict import predict
 from conal.cli.report import report
@@ -145,7 +145,9 @@ def _usage_line(error: Any) -> str:
 
 
 def _one_line(message: object) -> str:
-    return with_flags(" ".join(line.strip() for line in str(message).splitlines()))
+    line = with_flags(" ".join(line.strip() for line in str(message).splitlines()))
+    command = typer.main.get_group(app).commands.get(next(iter(sys.argv[1:]), ""))
+    return line if command is None else with_settings(line, {flag for each in command.params for flag in each.opts})
 
 
 def _discard_broken_stdout() -> None:

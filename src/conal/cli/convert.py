@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conal.io.platform_files import Records
 
 
-SETTINGS = options.settable(ReadOptions, also=("classes", "ordinal"))
+SETTINGS = options.settable(ReadOptions, also=options.READING)
 ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".pq")}
 """File name endings of tables."""
 

@@ -130,6 +130,9 @@ def fit(
     valid_labels: ValidLabels = None,
     classes: options.Classes = None,
     ordinal: options.Ordinal = False,
+    without: options.Without = None,
+    merge_spelling: options.MergeSpelling = False,
+    encoding: options.Encoding = None,
     annotator_info: options.AboutAnnotators = None,
     defend: Defend = False,
     seed: Seed = None,
@@ -152,7 +155,8 @@ def fit(
     began = time.perf_counter()
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column, "question": question}
-    reading = options.taken(ReadOptions, given, **columns, classes=classes, ordinal=ordinal)
+    cleaning = {"without": without, "merge_spelling": merge_spelling, "encoding": encoding}
+    reading = options.taken(ReadOptions, given, **columns, **cleaning, classes=classes, ordinal=ordinal)
     instances = options.taken(InstanceOptions, given)
     show = options.taken(ShowOptions, given, images=images)
     privacy = options.taken(PrivacyOptions, given, anonymise=anonymise)

@@ -219,12 +219,17 @@ class FitFiles:
 
     def read(self, takes: str) -> ForFit:
         """The training data for a method that ``takes`` true labels ("gold") or annotations ("crowd")."""
+        from conal.io.tables import decoding
+
+        with decoding(self.reading.encoding):
+            return self._read_gold() if takes == "gold" else self._read_crowd()
+
+    def _read_crowd(self) -> ForFit:
+        """The training data for a method that takes annotations."""
         from conal.io.features import check_row_order
         from conal.io.images import items_of
 
         validation = self._read_validation()
-        if takes == "gold":
-            return self._read_gold(validation)
         file = read_labels(self.labels, self.reading, unlabelled=False)
         crowd = file.annotations
         items = items_of(file.data, self.text_column)
@@ -238,7 +243,7 @@ class FitFiles:
         about = {"validation": validation, "true_labels": known, "annotator_info": info}
         return {"X": instances, "y": crowd, **about}, shown, file
 
-    def _read_gold(self, validation: tuple[FeatureTable | TextTable, Any] | None) -> ForFit:
+    def _read_gold(self) -> ForFit:
         """The training data of the method that takes the labels themselves as true."""
         from conal.io import read_gold
 
@@ -246,6 +251,8 @@ class FitFiles:
             raise InputError("--true-labels: the method gold takes the labels themselves as true; leave it out")
         if self.annotator_info is not None:
             raise InputError("--annotator-info: true labels have no annotators; leave it out")
+        if self.reading.without or self.reading.merge_spelling:
+            raise InputError("--without and --merge-spelling are for labels of a crowd; leave them out")
         if len(self.labels) > 1:
             raise InputError("the method gold takes one file of true labels; put them into one")
         table, reading = self._read_instances(self.features or self.text), self.reading
@@ -253,7 +260,8 @@ class FitFiles:
         shown = exhibits_of(self.show, tasks, texts=self._shown_texts(None))
         columns: dict[str, Any] = {"task": reading.task, "label": reading.label}
         gold = read_gold(self.labels[0], **columns, classes=reading.classes, missing=reading.missing)
-        return {"X": table, "y": gold.for_rows(len(table), table.ids), "validation": validation}, shown, None
+        y = gold.for_rows(len(table), table.ids)
+        return {"X": table, "y": y, "validation": self._read_validation()}, shown, None
 
     def _read_texts_of(self, file: AnnotationFile) -> TextTable | None:
         """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""

@@ -38,6 +38,9 @@ def inspect(
     question: options.Question = None,
     classes: options.Classes = None,
     ordinal: options.Ordinal = False,
+    without: options.Without = None,
+    merge_spelling: options.MergeSpelling = False,
+    encoding: options.Encoding = None,
 ) -> None:
     """Show what annotation files contain: format, tasks, annotators, classes, agreement, problems, and what to do next.
 
@@ -48,8 +51,9 @@ def inspect(
 
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
-    columns |= {"question": question, "classes": classes}
-    reading = options.taken(ReadOptions, given, **columns, ordinal=ordinal)
+    columns |= {"question": question, "classes": classes, "encoding": encoding}
+    switches = {"ordinal": ordinal, "merge_spelling": merge_spelling}
+    reading = options.taken(ReadOptions, given, **columns, **switches, without=without)
     options.refuse_unknown(given, SETTINGS)
     facts = inspect_file(labels, reading)
     words = [
@@ -58,7 +62,8 @@ def inspect(
         if value
         for word in (parameters_of(ReadOptions)[name].option.flag, value)
     ]
-    words += ["--ordinal"] if ordinal else []
+    words += [parameters_of(ReadOptions)[name].option.flag for name, on in switches.items() if on]
+    words += [word for name in without or [] for word in ("--without", name)]
     words += [word for pair in settings or [] for word in ("--set", pair)]
     command = _next_command(labels, words, facts["data"])
     text = "\n".join([*_lines(facts), f"next: {command}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -113,6 +113,9 @@ def refuse_unknown(settings: Mapping[str, str], known: Mapping[str, Parameter]) 
         raise InputError(f"--set {name}: there is no such setting; known are {', '.join(known)}")
 
 
+READING = ("classes", "ordinal", "encoding", "without", "merge_spelling")
+"""How labels are read: what commands without options of these names take by ``--set``."""
+
 # Options that several commands share.
 
 Quiet = Annotated[bool, on_off("--quiet", "-q", help="Print no progress and no summary, only warnings.")]
@@ -147,6 +150,14 @@ Ordinal = Annotated[
         "--classes, from the lowest to the highest.",
     ),
 ]
+Without = Annotated[
+    list[str] | None,
+    option(ReadOptions, "without", panel=LABELS, metavar="WORKER", help="Annotator to leave out; can be repeated."),
+]
+MergeSpelling = Annotated[
+    bool, on_off("--merge-spelling", panel=LABELS, help=parameters_of(ReadOptions)["merge_spelling"].help)
+]
+Encoding = Annotated[str | None, option(ReadOptions, "encoding", panel=DATA)]
 AboutAnnotators = Annotated[
     Path | None,
     in_panel(
@@ -225,6 +236,22 @@ def with_flags(message: str) -> str:
     'a.csv: exists already; pass --overwrite, or pass --set missing='
     """
     return BOTH_WAYS.sub(r"\1", message)
+
+
+def with_settings(message: str, flags: Collection[str]) -> str:
+    """A message in which options of reading that a command does not have are written as ``--set`` takes them.
+
+    >>> with_settings("name it with --encoding latin-1, or pass --merge-spelling", ["--encoding"])
+    'name it with --encoding latin-1, or pass --set merge_spelling=true'
+    >>> with_settings("name it with --encoding latin-1", [])
+    'name it with --set encoding=latin-1'
+    """
+    for name in READING:
+        found = parameters_of(ReadOptions)[name]
+        if found.option.flag not in flags:
+            value, before_value = ("true", "") if found.default is False else ("", "(?: (?=latin-1|[A-Z']))?")
+            message = re.sub(rf"{found.option.flag}(?![\w-]){before_value}", f"--set {name}={value}", message)
+    return message
 
 
 def emit(result: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:

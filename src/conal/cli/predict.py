@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
-SETTINGS = options.settable(ReadOptions, InstanceOptions, also=("worker", "label", "classes", "ordinal"))
+SETTINGS = options.settable(ReadOptions, InstanceOptions, also=("worker", "label", *options.READING))
 
 
 # Options that no other command has.
@@ -76,6 +76,7 @@ def predict(
     from conal.estimator import load
     from conal.io import write_table
     from conal.io.platform_files import check_classes
+    from conal.io.tables import decoding
 
     given = options.parse_settings(settings)
     reading = options.taken(ReadOptions, given, task=task_column, question=question)
@@ -85,7 +86,8 @@ def predict(
     places = {"tables": [out]} if to is None else {"files": [out]}
     check_results(**places, sources=[tasks, features, text], model=model, overwrite=overwrite)
     estimator = load(model)
-    instances, file = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
+    with decoding(reading.encoding):
+        instances, file = PredictFiles(estimator, tasks, features, text, wanted, reading).read()
     if unlabelled:
         instances = _unlabelled(instances, file, tasks)
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)
@@ -209,7 +211,7 @@ class PredictFiles:
         from conal.estimator.inputs import as_numbers
         from conal.io.features import warn_of_row_numbers
 
-        plain = ReadOptions(task=self.reading.task)
+        plain = ReadOptions(task=self.reading.task, encoding=self.reading.encoding)
         of_exports = [name for name, value in vars(self.reading).items() if value != getattr(plain, name)]
         if of_exports:
             raise InputError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conal.io import AnnotationFile, FeatureTable, TextTable
 
 
-SETTINGS = options.settable(ReadOptions, options.TextOptions, also=("classes", "ordinal"))
+SETTINGS = options.settable(ReadOptions, options.TextOptions, also=options.READING)
 
 
 def update(
@@ -53,6 +53,7 @@ def update(
     needs --features or --text of the new tasks.
     """
     from conal.io.model_folder import AGGREGATOR, ModelFolder, check_target
+    from conal.io.tables import decoding
 
     began = time.perf_counter()
     given = options.parse_settings(settings)
@@ -65,10 +66,11 @@ def update(
     kind = ModelFolder(model).config["format"]
     new = NewLabels(model, labels, features, text, annotator_info, out, wanted, reading)
     check_target(model, kind, overwrite=True)
-    if kind == AGGREGATOR:
-        result = _update_aggregator(new)
-    else:
-        result = _update_model(new, with_page=not no_report, verbose=not quiet)
+    with decoding(reading.encoding):
+        if kind == AGGREGATOR:
+            result = _update_aggregator(new)
+        else:
+            result = _update_model(new, with_page=not no_report, verbose=not quiet)
     result["seconds"] = time.perf_counter() - began
     options.emit(result, _summary(result), as_json=as_json, quiet=quiet)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from conal.data.cleaning import (
     resolve_duplicates,
     warn_of_dropped,
 )
-from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode, name_column
+from conal.data.encoding import MISSING, Encoded, Names, as_names, decode_position, encode, name_column, spelling
 from conal.data.frames import (
     column_names,
     find_column,
@@ -36,9 +37,9 @@ from conal.data.frames import (
     open_frame,
     warn_of_truth,
 )
-from conal.data.matching import warn_of_lookalikes
+from conal.data.matching import merge_lookalikes, warn_of_lookalikes
 from conal.data.scales import levels_of, read_times
-from conal.errors import DataWarning, InputError, examples, warn
+from conal.errors import DataWarning, InputError, examples, people, warn
 
 LONG = ("task", "worker", "label")
 """Columns of a table with a row per annotation."""
@@ -147,6 +148,7 @@ class Annotations:
         classes: Sequence[Any] | Names | None = None,
         missing: Any = None,
         abstain: Any = None,
+        merge_spelling: bool = False,
         on_duplicate: OnDuplicate = "last",
         times: object = None,
         where: str = "annotations",
@@ -165,6 +167,8 @@ class Annotations:
             Labels that mean "no label", in place of these words; "" if all words are classes.
         abstain : value or sequence of values, optional
             Labels that mean "declined to answer", such as "refused". They are no classes; ``abstentions`` has them.
+        merge_spelling : bool
+            Count workers, and classes, that differ in case, blanks or the like as one, in their most frequent spelling.
         on_duplicate : {"last", "first", "error"}
             What to do when a worker labelled a task twice.
         times : sequence, optional
@@ -196,8 +200,14 @@ class Annotations:
             )
         warn_of_dropped(labels, where, () if kept.all() else _unlabelled(task_codes, task_names, kept))
         warn_of_lookalikes(task_names, "tasks", where)
-        warn_of_lookalikes(worker_names, "annotators", where)
-        class_names, label_codes = match_classes(labels.names, labels.codes, classes, where)
+        if merge_spelling:
+            worker_codes, worker_names = merge_lookalikes((worker_codes, worker_names), "annotators", where)
+            listed = () if classes is None else classes
+            merged = merge_lookalikes((labels.codes, labels.names), "classes", where, listed)
+            labels = labels._replace(codes=merged[0], names=merged[1])
+        else:
+            warn_of_lookalikes(worker_names, "annotators", where, mergeable=True)
+        class_names, label_codes = match_classes(labels.names, labels.codes, classes, where, mergeable=True)
         present = slice(None) if kept.all() else kept
         columns = task_codes[present], worker_codes[present], label_codes[present]
         single = resolve_duplicates(columns[0], columns[1], on_duplicate, where, (task_names, worker_names))
@@ -221,6 +231,7 @@ class Annotations:
         classes: Sequence[Any] | Names | None = None,
         missing: Any = None,
         abstain: Any = None,
+        merge_spelling: bool = False,
         on_duplicate: OnDuplicate = "last",
         where: str = "frame",
     ) -> Annotations:
@@ -241,6 +252,7 @@ class Annotations:
         time = find_first([name for name in table.columns if name not in found.values()], "time")
         times = None if time is None else frame_column(table[time])
         options: dict[str, Any] = {"missing": missing, "abstain": abstain, "on_duplicate": on_duplicate, "times": times}
+        options["merge_spelling"] = merge_spelling
         return cls.from_triples(*columns, classes=classes, **options, where=where)
 
     @classmethod
@@ -460,6 +472,39 @@ class Annotations:
             annotators=self.annotators[mask],
             labels=self.labels[mask],
             times=self._times_at(mask),
+        )
+
+    def without(self, annotators: Iterable[Any], *, where: str = "annotations") -> Self:
+        """The same tasks, without these annotators, their labels, and classes that nobody else gave.
+
+        >>> from conal import Annotations
+        >>> ann = Annotations.from_triples([1, 1, 2], ["ann", "bob", "bob"], ["x", "y", "x"])
+        >>> ann.without(["ann"]).to_table().to_pydict()
+        {'task': [1, 2], 'worker': ['bob', 'bob'], 'label': ['y', 'x']}
+        """
+        names, out = [spelling(name) for name in self.annotator_ids.tolist()], {spelling(name) for name in annotators}
+        unknown = sorted(out.difference(names))
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], names, n=1)
+            hint = f"did you mean {people(close)}?" if close else f"there are {people(names)}"
+            raise InputError(f"{where}: without: there is no annotator {people(unknown)}; {hint}")
+        kept = np.array([name not in out for name in names])
+        rows = kept[self.annotators]
+        if not rows.any():
+            raise InputError(f"{where}: without: no label is left; leave out fewer annotators")
+        left, gone = (np.bincount(self.labels[mask], minlength=self.n_classes) for mask in (rows, ~rows))
+        classes = (left > 0) | (gone == 0)
+        who, what = (np.where(mask, np.cumsum(mask) - 1, MISSING) for mask in (kept, classes))
+        made, declined = self.select(rows), self.abstentions
+        if declined is not None:
+            declined = declined.select(kept[declined.annotators])
+            declined = declined.replace(annotators=who[declined.annotators], annotator_ids=self.annotator_ids[kept])
+        return made.replace(
+            annotators=who[made.annotators],
+            labels=what[made.labels],
+            annotator_ids=self.annotator_ids[kept],
+            classes=self.classes[classes],
+            abstentions=declined,
         )
 
     def _times_at(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64] | None:

@@ -287,13 +287,16 @@ def match_classes(
     classes: Sequence[Any] | Names | None,
     where: str,
     rows: npt.NDArray[np.int64] | None = None,
+    *,
+    mergeable: bool = False,
 ) -> tuple[Names, npt.NDArray[np.int32]]:
     """Class names and label codes in the order that the user asked for, or sorted.
 
-    ``rows`` contains the row of each code, for the message, if it is not its position.
+    ``rows`` contains the row of each code, for the message, if it is not its position; ``mergeable`` says whether the
+    user can have classes that look alike merged.
     """
     if classes is None:
-        warn_of_lookalikes(names, "classes", where)
+        warn_of_lookalikes(names, "classes", where, mergeable=mergeable)
         return names, codes
     wanted = as_names(classes)
     if len(set(wanted.tolist())) < len(wanted):

@@ -13,7 +13,7 @@ from conal._arrays import IntArray
 from conal.data.annotations import Annotations, frozen
 from conal.data.cleaning import OnDuplicate, match_classes, resolve_duplicates
 from conal.data.encoding import MISSING, Encoded, Names, as_names, as_text, decode_position, encode
-from conal.data.matching import Kind, differ_in_type, refuse_lookalikes, unmatched, warn_of_lookalikes
+from conal.data.matching import Kind, differ_in_type, merge_lookalikes, refuse_lookalikes, unmatched, warn_of_lookalikes
 from conal.errors import DataWarning, InputError, examples, warn
 
 # Several sets of annotations as one: names that are spelled alike mean the same task, annotator or class.
@@ -23,6 +23,7 @@ def join_annotations(
     parts: Sequence[Annotations],
     *,
     classes: Sequence[Any] | Names | None = None,
+    merge_spelling: bool = False,
     on_duplicate: OnDuplicate = "last",
     where: str = "annotations",
 ) -> Annotations:
@@ -36,6 +37,8 @@ def join_annotations(
     ----------
     classes : sequence, optional
         The classes in order; all labels of all parts, sorted, by default.
+    merge_spelling : bool
+        Count annotators, and classes, that look alike as one.
     on_duplicate : {"last", "first", "error"}
         Which label counts if an annotator labelled a task in several parts: that of the last part, or of the first.
 
@@ -47,11 +50,17 @@ def join_annotations(
     {'task': ['7', '7', 'x'], 'worker': ['ann', 'bob', 'bob'], 'label': ['cat', 'cat', 'dog']}
     """
     refuse_different_spellings([part.task_ids for part in parts], "tasks", where)
-    refuse_different_spellings([part.annotator_ids for part in parts], "annotators", where)
-    refuse_different_spellings([part.classes for part in parts], "classes", where)
+    if not merge_spelling:
+        refuse_different_spellings([part.annotator_ids for part in parts], "annotators", where)
+        refuse_different_spellings([part.classes for part in parts], "classes", where)
     tasks, task_ids = _united([(part.task_ids, part.tasks) for part in parts])
     annotators, annotator_ids = _united([(part.annotator_ids, part.annotators) for part in parts])
     labels, found = _united([(part.classes, part.labels) for part in parts])
+    if merge_spelling:
+        if any(part.abstentions is not None for part in parts):
+            raise InputError(f"{where}: merge_spelling (--merge-spelling) of several files does not go with abstain")
+        annotators, annotator_ids = merge_lookalikes((annotators, annotator_ids), "annotators", where)
+        labels, found = merge_lookalikes((labels, found), "classes", where, () if classes is None else classes)
     names, labels = match_classes(found, labels, classes, where)
     kept = resolve_duplicates(tasks, annotators, on_duplicate, where, (task_ids, annotator_ids))
     codes = [frozen(column[kept]) for column in (tasks, annotators, labels)]
@@ -106,7 +115,7 @@ def refuse_different_spellings(parts: Sequence[Names], kind: Kind, where: str) -
         own = dict.fromkeys((as_text(names) if in_text else names).tolist())
         here = as_names([name for name in own if name not in known])
         there = as_names([name for name in known if name not in own])
-        refuse_lookalikes(here, there, kind, where, "in these files")
+        refuse_lookalikes(here, there, kind, where, "in these files", mergeable=kind != "tasks")
         known |= own
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from conal.data.encoding import MISSING, Names, as_text, decode_position, spelling
+from conal.data.encoding import MISSING, Encoded, Names, as_text, decode_position, encode, spelling
 from conal.errors import DataWarning, InputError, person, warn
 
 Kind = Literal["tasks", "annotators", "classes"]
@@ -56,26 +56,59 @@ def look(name: Any) -> str:
     return _WHOLE.sub(r"\1\2", plain) + rest if _WHOLE.fullmatch(plain) and not rest else plain + rest
 
 
-def warn_of_lookalikes(names: Names, kind: Kind, where: str) -> None:
+def warn_of_lookalikes(names: Names, kind: Kind, where: str, *, mergeable: bool = False) -> None:
     """Warn of names in one source that people take for one, such as 'Ann' and 'ann ', or 1 and '1'."""
+    alike = lookalikes(names)
+    if alike:
+        merge = ", or pass merge_spelling=True (--merge-spelling)" if mergeable else ""
+        warn(
+            f"{where}: {kind} {_shown(alike, kind)} differ only in {_difference(alike)}; they count as different {kind}; if "
+            f"they are one{_REMEDIES[kind]}{merge}",
+            DataWarning,
+        )
+
+
+def lookalikes(names: Names) -> list[list[Any]]:
+    """Groups of several names that look alike."""
     if names.dtype != object:  # numbers of one type
-        return
+        return []
     looks = _looks(names)
     if len(looks.unique()) == len(names):
-        return
+        return []
     groups: dict[str, list[Any]] = {}
     for seen, name in zip(looks.to_pylist(), names.tolist(), strict=True):
         groups.setdefault(seen, []).append(name)
-    alike = [
+    return [
         sorted(group, key=lambda name: (isinstance(name, str), str(name)))
         for group in groups.values()
         if len(group) > 1
     ]
-    warn(
-        f"{where}: {kind} {_shown(alike, kind)} differ only in {_difference(alike)}; they count as different {kind}; "
-        f"if they are one{_REMEDIES[kind]}",
-        DataWarning,
-    )
+
+
+def merge_lookalikes(encoded: Encoded, kind: Kind, where: str, listed: Iterable[Any] = ()) -> Encoded:
+    """Names that look alike as one: the one that the user listed, or the most frequent; with a warning.
+
+    >>> from conal.data.encoding import encode
+    >>> from conal.errors import DataWarning
+    >>> with warnings.catch_warnings(action="ignore", category=DataWarning):
+    ...     merge_lookalikes(encode(["ann", "Ann", "bob", "ann"]), "annotators", "a.csv")[1].tolist()
+    ['ann', 'bob']
+    """
+    codes, names = encoded
+    wanted = {look(name): name for name in listed}
+    spelled = [wanted.get(look(name), name) for name in names.tolist()] if wanted else names.tolist()
+    at = {(type(name), name): k for k, name in enumerate(names.tolist())}
+    counts = np.bincount(codes[codes != MISSING], minlength=len(names))
+    alike = lookalikes(names)
+    for group in alike:
+        places = [at[type(name), name] for name in group]
+        most = spelled[max(places, key=lambda k: (counts[k], -k))]
+        for k in places:
+            spelled[k] = most
+    if alike:
+        warn(f"{where}: {kind} {_shown(alike, kind)} count as one; they differ in {_difference(alike)}", DataWarning)
+    positions, merged = encode(spelled)
+    return np.append(positions, np.int32(MISSING))[codes], merged
 
 
 def match_names(names: Names, wanted: Names, kind: Kind, where: str, other: str) -> npt.NDArray[np.int64]:
@@ -100,7 +133,9 @@ def differ_in_type(parts: Iterable[Names]) -> bool:
     return len({"f" if names.dtype.kind in "iuf" else names.dtype.kind for names in parts if len(names)}) > 1
 
 
-def refuse_lookalikes(here: Names, there: Names, kind: Kind, where: str, between: str) -> None:
+def refuse_lookalikes(
+    here: Names, there: Names, kind: Kind, where: str, between: str, *, mergeable: bool = False
+) -> None:
     """An error if a name that only one source has looks like one that only the other has."""
     numbers = here.dtype.kind in "iu" and there.dtype.kind in "iu"
     if not len(here) or not len(there) or numbers or _ALLOWED.get():
@@ -114,9 +149,10 @@ def refuse_lookalikes(here: Names, there: Names, kind: Kind, where: str, between
     first = dict(zip(reversed(others.to_pylist()), reversed(there.tolist()), strict=True))
     rows = np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
     pairs = [[here[k].item() if isinstance(here[k], np.generic) else here[k], first[mine[k].as_py()]] for k in rows]
+    merge = ", or pass merge_spelling=True (--merge-spelling)" if mergeable else ""
     raise InputError(
         f"{where}: {kind} are spelled differently {between}: {_shown(pairs, kind)} differ only in "
-        f"{_difference(pairs)}. Spell them alike, or rename those that are different {kind}"
+        f"{_difference(pairs)}. Spell them alike, or rename those that are different {kind}{merge}"
     )
 
 

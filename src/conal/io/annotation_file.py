@@ -282,7 +282,14 @@ def annotations_from(
         )
     classes = coerce_classes(options.classes, labels.names)
     crowd = Annotations.from_triples(
-        tasks, workers, labels, classes=classes, on_duplicate=options.on_duplicate, times=times, where=str(where)
+        tasks,
+        workers,
+        labels,
+        classes=classes,
+        merge_spelling=options.merge_spelling,
+        on_duplicate=options.on_duplicate,
+        times=times,
+        where=str(where),
     )
     if untyped:
         refuse_line_ends(where, task=crowd.task_ids, worker=crowd.annotator_ids, label=crowd.classes)

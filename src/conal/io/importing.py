@@ -46,7 +46,8 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
     in_text = differ_in_type(crowd.classes for crowd in crowds)
     classes = None if options.classes is None else crowds[0].classes  # which all files have, in the order of the user
     classes = as_text(classes) if in_text and classes is not None else classes
-    labels = join_annotations(crowds, classes=classes, on_duplicate=options.on_duplicate, where=where)
+    kept: dict[str, Any] = {"merge_spelling": options.merge_spelling, "on_duplicate": options.on_duplicate}
+    labels = join_annotations(crowds, classes=classes, **kept, where=where)
     rename = _rename_tasks(parts, where)
     known = ((rename(task), label) for part in parts for task, label in part.true_labels.items())
     gold, disputed = agreed_labels((task, spelling(label) if in_text else label) for task, label in known)
@@ -244,20 +245,27 @@ def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any
     if options is None or keywords:
         options = replace(options or ReadOptions(), **keywords)
     check_parameters(options)
+    with tables.decoding(options.encoding):
+        return _import(path, options)
+
+
+def _import(path: Paths, options: ReadOptions) -> AnnotationFile:
     paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
     _refuse_repeats(paths)
     readers = [_reader(each, options) for each in paths]
     if len(paths) == 1:
         options.refuse_unused(readers[0].takes, readers[0].title)
-        return _on_scale(_read(readers[0], paths[0], options), options)
+        return _finished(_read(readers[0], paths[0], options), options)
     takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
     options.refuse_unused(takes, "any of these files")
     parts = [_read(reader, each, options.only(reader.takes)) for reader, each in zip(readers, paths, strict=True)]
-    return _on_scale(join_files(parts, options), options)
+    return _finished(join_files(parts, options), options)
 
 
-def _on_scale(file: AnnotationFile, options: ReadOptions) -> AnnotationFile:
-    """The file, with the statement that its classes are a scale, if the user says so."""
+def _finished(file: AnnotationFile, options: ReadOptions) -> AnnotationFile:
+    """The file without the annotators whom the user leaves out, and as a scale, if the user says so."""
+    if options.without:
+        file = replace(file, annotations=file.annotations.without(options.without, where=file.where))
     if not options.ordinal:
         return file
     listed = None if options.classes is None else file.annotations.classes  # in the order of the user

@@ -45,6 +45,11 @@ ZIP_ERRORS: Errors = (
 """What reading an archive raises: damaged, encrypted, or packed by a method that Python does not have."""
 
 
+ENCODING_REMEDY = (
+    "if it is text in another encoding, name it with encoding='latin-1' (--encoding latin-1), or save the file as UTF-8"
+)
+
+
 @contextmanager
 def refusing(errors: Errors, message: str) -> Iterator[None]:
     """These errors as an :class:`InputError` with this message, in which the last ``{}`` stands for the reason.
@@ -63,7 +68,7 @@ def refusing(errors: Errors, message: str) -> Iterator[None]:
 def first_line(error: Exception) -> str:
     """What an error says, in one line; its type where it says nothing."""
     line = next(iter(str(error).splitlines()), "") or type(error).__name__
-    return f"{line}; save the file as UTF-8" if "UTF8" in line else line
+    return f"{line}; {ENCODING_REMEDY}" if "UTF8" in line else line
 
 
 def unreadable(path: Path, kind: str) -> str:

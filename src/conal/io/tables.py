@@ -9,6 +9,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from os import PathLike
@@ -239,17 +241,40 @@ def pandas_index(schema: pa.Schema) -> list[str]:
 # Encoding and quotes of text: a value that begins with a quote and does not end where it should swallows rows.
 
 
+_ENCODING: ContextVar[str | None] = ContextVar("encoding of text without a byte-order mark", default=None)
+
+
+@contextmanager
+def decoding(encoding: str | None) -> Iterator[None]:
+    """While this lasts, text files without a byte-order mark have this encoding; None for UTF-8."""
+    try:
+        known = encoding if encoding is None else codecs.lookup(encoding).name
+        "".encode(known or "utf-8")  # not one from bytes to bytes
+    except LookupError:
+        raise InputError(
+            f"encoding (--encoding): there is no encoding called {encoding!r}; usual are latin-1, cp1252 and utf-16"
+        ) from None
+    before = _ENCODING.set(known if known != "utf-8" else None)
+    try:
+        yield
+    finally:
+        _ENCODING.reset(before)
+
+
 def encoding_of(start: bytes) -> str:
-    """The encoding of a text, from its first bytes: UTF-8 with or without a byte-order mark, or UTF-16 with one."""
-    return "utf-16" if start.startswith(UTF_16_MARKS) else "utf-8-sig"
+    """The encoding of a text, from its first bytes: by a byte-order mark, as the user says, or UTF-8."""
+    if start.startswith(UTF_16_MARKS):
+        return "utf-16"
+    return "utf-8-sig" if start.startswith(UTF_8_MARK) else _ENCODING.get() or "utf-8-sig"
 
 
-def text_blocks(path: Path) -> Iterator[bytes]:
+def text_blocks(path: Path, limit: int = limits.TABLE_BYTES) -> Iterator[bytes]:
     """A text file, which may be compressed, in blocks of UTF-8 without a byte-order mark."""
-    blocks = blocks_of(path, limits.TABLE_BYTES)
+    blocks = blocks_of(path, limit)
     first = next(blocks, b"")
-    if encoding_of(first) == "utf-16":
-        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    encoding = encoding_of(first)
+    if encoding != "utf-8-sig":
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
         yield from (decoder.decode(block).encode() for block in chain([first], blocks))
     else:
         yield first.removeprefix(UTF_8_MARK)
@@ -431,11 +456,14 @@ def read_json_lines(path: Path) -> pa.Table:
     """One JSON object per line. Texts stay texts, also those that look like times."""
     import pyarrow.json as pj
 
-    check_json_lines(blocks_of(path, limits.JSON_BYTES), path)
+    check_json_lines(text_blocks(path, limits.JSON_BYTES), path)
+    with pa.input_stream(str(path)) as stream:
+        is_utf_8 = encoding_of(bytes(stream.read(3))) == "utf-8-sig"
+    text = None if is_utf_8 else b"".join(text_blocks(path, limits.JSON_BYTES))
 
     def read(size: int | None, texts: Iterable[str] = ()) -> pa.Table:
         parse = pj.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in texts]))
-        return pj.read_json(path, pj.ReadOptions(block_size=size), parse)
+        return pj.read_json(path if text is None else pa.BufferReader(text), pj.ReadOptions(block_size=size), parse)
 
     table = with_long_rows(read)
     times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
@@ -458,7 +486,7 @@ def _as_names(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     """
     kind = column.type
     if any(getattr(pa.types, f"is_{name}")(kind) for name in _BYTES):
-        with refusing(ARROW_ERRORS, f"{where} is not UTF-8 text; save the file as UTF-8 ({{}})"):
+        with refusing(ARROW_ERRORS, f"{where} is not UTF-8 text ({{}})"):
             return column.cast(pa.binary()).cast(pa.string())
     if pa.types.is_decimal(kind):
         with refusing(ARROW_ERRORS, f"{where} contains {kind}: {{}}; convert it to text"):

@@ -60,6 +60,24 @@ class GeneralOptions:
         ),
         Option("--ordinal"),
     ] = False
+    encoding: Annotated[
+        str | None,
+        Doc("Encoding of text files that is not UTF-8 and has no byte-order mark, such as latin-1 or cp1252."),
+        Option("--encoding", parse=str),
+    ] = None
+    without: Annotated[
+        Sequence[Any] | None,
+        Doc("Annotators to leave out, with all their labels."),
+        Option("--without", parse=comma_separated),
+    ] = None
+    merge_spelling: Annotated[
+        bool,
+        Doc(
+            "Count annotators, and classes, that look alike as one, in their most frequent spelling: names that differ "
+            "in case, blanks, the form of letters or the way in which a number is written."
+        ),
+        Option("--merge-spelling"),
+    ] = False
     on_duplicate: Annotated[
         Literal["last", "first", "error"],
         Doc("Which label to keep if an annotator labelled a task twice; 'last' means latest if the file has times."),
@@ -73,8 +91,9 @@ class GeneralOptions:
 class ReadOptions(GeneralOptions):
     """How a file of crowd labels is read, from the command line to the reader of its format.
 
-    ``format``, ``classes``, ``ordinal``, ``missing``, ``abstain``, ``on_duplicate`` and ``unlabelled`` apply to every
-    format. Each format accepts some of the other options, and rejects the rest.
+    ``format``, ``classes``, ``ordinal``, ``missing``, ``abstain``, ``encoding``, ``without``, ``merge_spelling``,
+    ``on_duplicate`` and ``unlabelled`` apply to every format. Each format accepts some of the other options, and
+    rejects the rest.
 
     Examples
     --------

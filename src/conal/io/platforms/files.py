@@ -21,6 +21,7 @@ from conal.errors import InputError, examples, people
 from conal.io.binary_tables import FILE_START, STREAM_START, WORKBOOK, sheet_heads, table_batches, table_schema
 from conal.io.limits import (
     ARROW_ERRORS,
+    ENCODING_REMEDY,
     JSON_BYTES,
     VALUE_ERRORS,
     ZIP_ERRORS,
@@ -273,7 +274,7 @@ def text_of(content: bytes, where: object) -> str:
     except UnicodeDecodeError as error:
         byte = content[error.start]
         raise InputError(
-            f"{where}: is not UTF-8 text (byte 0x{byte:02x} at position {error.start:,}); save the file as UTF-8"
+            f"{where}: is not UTF-8 text (byte 0x{byte:02x} at position {error.start:,}); {ENCODING_REMEDY}"
         ) from error
 
 
