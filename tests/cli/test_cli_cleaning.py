@@ -53,8 +53,8 @@ def test_a_fit_without_an_annotator(conal: Run, crowd: Crowd, tmp_path: Path) ->
     words = ("--features", crowd.features, "--out", out, "--epochs", "2", "--without", everybody[0], "--json")
     assert conal("fit", crowd.labels, *words).json()["n_annotators"] == len(everybody) - 1
     write_lines(gold := tmp_path / "gold.csv", "task,label", *(f"{k},cat" for k in range(3)))
-    words = ("--features", crowd.features, "--out", tmp_path / "gold", "--method", "gold", "--without", "x")
-    assert "labels of a crowd" in conal("fit", gold, *words).refusal()
+    with_gold = ("--features", crowd.features, "--out", tmp_path / "gold", "--method", "gold", "--without", "x")
+    assert "labels of a crowd" in conal("fit", gold, *with_gold).refusal()
 
 
 def test_a_private_release_does_not_say_who_is_there(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
