@@ -62,8 +62,8 @@ def warn_of_lookalikes(names: Names, kind: Kind, where: str, *, mergeable: bool 
     if alike:
         merge = ", or pass merge_spelling=True (--merge-spelling)" if mergeable else ""
         warn(
-            f"{where}: {kind} {_shown(alike, kind)} differ only in {_difference(alike)}; they count as different {kind}; if "
-            f"they are one{_REMEDIES[kind]}{merge}",
+            f"{where}: {kind} {_shown(alike, kind)} differ only in {_difference(alike)}; they count as different "
+            f"{kind}; if they are one{_REMEDIES[kind]}{merge}",
             DataWarning,
         )
 
