@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import csv
 import io
-import lzma
 import json
+import lzma
 import random
 import re
 import struct
