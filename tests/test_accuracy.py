@@ -34,9 +34,11 @@ def load(name: str) -> CrowdDataset:
     """A dataset with its test part; the simulated crowd has common noise whose strength is 0.6."""
     if name == "simulated":
         return conal.datasets.synthetic(
-            n_train=1000, n_valid=100, n_test=2000, common_strength=0.6, gate="effects", seed=0
+            n_train=1000, n_valid=100, n_test=2000, common_strength=0.6, gate="effects", gate_scale="wide", seed=0
         )
-    return conal.datasets.digits() if name == "digits" else load_or_skip(name)
+    if name == "digits":
+        return conal.datasets.digits(gate="interaction", gate_scale="wide")
+    return load_or_skip(name)
 
 
 @pytest.mark.slow

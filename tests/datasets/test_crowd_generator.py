@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logit
 
 from conal._arrays import draw_from_rows
 from conal.data.annotations import Annotations
@@ -90,6 +91,29 @@ def test_scale_spreads_omega() -> None:
     assert spreads == sorted(spreads)
 
 
+@pytest.mark.parametrize("gate", ["effects", "interaction"])
+def test_omega_stays_in_the_papers_range_and_the_wide_one_does_not(gate: str) -> None:
+    """Embeddings of length 1 bound the log-odds by 1: omega is from 0.27 to 0.73 where its mean is one half."""
+    omega = crowd(n=2000, gate=gate)[1].omega_matrix()
+    assert 0.2689 < omega.min() < 0.36
+    assert 0.64 < omega.max() < 0.7311
+    seldom = logit(crowd(n=2000, gate=gate, proportion=0.3)[1].omega_matrix())
+    assert seldom.max() - seldom.min() < 2
+    wide = crowd(n=2000, gate=gate, gate_scale="wide")[1].omega
+    assert wide.min() < 0.1
+    assert wide.max() > 0.9
+    np.testing.assert_array_equal(wide, crowd(n=2000, gate=gate, gate_scale=4.0)[1].omega)
+
+
+def test_the_gate_is_the_papers_by_default() -> None:
+    """Equation 3: embeddings of length 1 with bias vectors, so that instances and annotators differ."""
+    ann, truth, _ = crowd(n=300)
+    np.testing.assert_array_equal(ann.labels, crowd(n=300, gate="effects", gate_scale="paper")[0].labels)
+    for vectors in (truth.gate.annotator_embedding, truth.gate.instance_embedding):
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1)
+    assert truth.omega_shares()[0] > 0.3
+
+
 def test_matrix_agrees_with_the_pairs_and_the_equation() -> None:
     ann, truth, _ = crowd(n=300)
     matrix = truth.omega_matrix()
@@ -99,7 +123,7 @@ def test_matrix_agrees_with_the_pairs_and_the_equation() -> None:
     np.testing.assert_allclose(np.linalg.norm(u, axis=1), 1)
     np.testing.assert_allclose(np.linalg.norm(v, axis=1), 1)
     i, r = int(ann.tasks[5]), int(ann.annotators[5])
-    by_hand = 1 / (1 + np.exp(-(4.0 * sum(u[r] * v[i]) + truth.gate.bias)))
+    by_hand = 1 / (1 + np.exp(-(sum(u[r] * v[i]) + truth.gate.bias)))
     assert truth.omega[5] == pytest.approx(by_hand, rel=1e-12)
 
 
@@ -256,13 +280,21 @@ def test_truth_keeps_what_was_asked_for() -> None:
 # -------------------------------------------------------------------- the gate of Equation 3
 
 
+@pytest.mark.parametrize("gate_scale", ["paper", "wide"])
 @pytest.mark.parametrize("proportion", [0.3, 0.7])
 @pytest.mark.parametrize("shares", [(0.35, 0.2), (0.1, 0.6), (0.6, 0.1), (1.0, 0.0), (0.0, 1.0)])
-def test_omega_has_the_shares_of_variance_that_were_asked_for(shares: tuple[float, float], proportion: float) -> None:
+def test_omega_has_the_shares_of_variance_that_were_asked_for(
+    shares: tuple[float, float], proportion: float, gate_scale: str
+) -> None:
     """By a slow analysis of variance, one effect at a time."""
     difficulty, expertise = shares
     _, truth, _ = crowd(
-        n=600, gate="effects", difficulty_share=difficulty, expertise_share=expertise, proportion=proportion
+        n=600,
+        gate="effects",
+        gate_scale=gate_scale,
+        difficulty_share=difficulty,
+        expertise_share=expertise,
+        proportion=proportion,
     )
     omega = truth.omega_matrix()
     centre = omega.mean()

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::conal.errors.VanishedClassWarni
 
 @pytest.fixture(scope="module")
 def data() -> CrowdDataset:
-    return conal.datasets.synthetic(n_train=120, n_valid=20, n_test=50, n_classes=3, n_annotators=6, seed=4)
+    return conal.datasets.synthetic(
+        n_train=120, n_valid=20, n_test=50, n_classes=3, n_annotators=6, seed=4, gate="interaction", gate_scale="wide"
+    )
 
 
 def named(data: CrowdDataset) -> Annotations:

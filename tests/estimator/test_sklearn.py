@@ -27,7 +27,9 @@ NAMES = methods.names()
 
 @pytest.fixture(scope="module")
 def data() -> CrowdDataset:
-    return conal.datasets.synthetic(n_train=150, n_valid=20, n_test=50, n_classes=3, n_annotators=6, seed=4)
+    return conal.datasets.synthetic(
+        n_train=150, n_valid=20, n_test=50, n_classes=3, n_annotators=6, seed=4, gate="interaction", gate_scale="wide"
+    )
 
 
 def target(name: str, data: CrowdDataset) -> Any:

@@ -32,7 +32,17 @@ VOLATILE = re.compile(
 
 def write_inputs() -> None:
     """Labels, features and a few true labels, in the current folder."""
-    data = conal.datasets.synthetic(n_train=40, n_valid=4, n_test=4, n_features=3, n_classes=3, n_annotators=5, seed=1)
+    data = conal.datasets.synthetic(
+        n_train=40,
+        n_valid=4,
+        n_test=4,
+        n_features=3,
+        n_classes=3,
+        n_annotators=5,
+        seed=1,
+        gate="interaction",
+        gate_scale="wide",
+    )
     write_annotations(data.annotations, Path("labels.csv"))
     np.save("features.npy", data.x)
     write_csv(Path("gold.csv"), ("task", "label"), enumerate(data.y_true[:12].tolist()))

@@ -75,7 +75,17 @@ def method_names() -> list[str]:
 
 def classifier_posteriors(name: str) -> dict[str, FloatArray]:
     """Predictions for features, and probabilities of the training tasks' classes given their labels too."""
-    data = conal.datasets.synthetic(n_train=60, n_valid=4, n_test=4, n_features=6, n_classes=3, n_annotators=6, seed=0)
+    data = conal.datasets.synthetic(
+        n_train=60,
+        n_valid=4,
+        n_test=4,
+        n_features=6,
+        n_classes=3,
+        n_annotators=6,
+        seed=0,
+        gate="interaction",
+        gate_scale="wide",
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = conal.make(name, **METHOD_SETTINGS).fit(data.x, data.annotations)

@@ -376,7 +376,15 @@ def test_new_names_of_classes_reach_networks_second_classifier_and_noise() -> No
 
 def test_true_labels_name_classes_that_networks_tell_apart() -> None:
     """Four in ten labels are of the other class of a pair: votes do not name them, and networks must follow."""
-    data = conal.datasets.synthetic(n_train=4000, n_valid=0, common_type="symmetric", common_strength=0.8, seed=3)
+    data = conal.datasets.synthetic(
+        n_train=4000,
+        n_valid=0,
+        common_type="symmetric",
+        common_strength=0.8,
+        seed=3,
+        gate="interaction",
+        gate_scale="wide",
+    )
     drawn = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(17,))).permutation(4000)[:100]
     gold = {int(task): data.classes[data.y_true[task]].item() for task in drawn}
     with pytest.warns(DataWarning, match="27 of 100 contradict every vote"):

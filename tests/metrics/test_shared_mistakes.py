@@ -217,7 +217,7 @@ def generated_number(data: CrowdDataset) -> float:
 
 @pytest.mark.parametrize("inferred", [False, True])
 def test_tasks_that_are_difficult_for_all_lower_the_effective_number(inferred: bool) -> None:
-    """Ten labels per task are worth 7.5, if omega differs between instances as in the paper's Equation 3."""
+    """Ten labels per task are worth 7.5, if omega differs widely between instances, as Equation 3 has it."""
     data = synthetic(
         n_train=2000,
         n_valid=0,
@@ -225,7 +225,7 @@ def test_tasks_that_are_difficult_for_all_lower_the_effective_number(inferred: b
         n_annotators=12,
         labels_per_instance=10,
         common_strength=0.8,
-        gate="effects",
+        gate_scale="wide",
         seed=1,
     )
     crowd = data.annotations

@@ -236,7 +236,7 @@ def test_copies_are_found_and_count_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"gate": "effects", "proportion": 0.8, "common_strength": 0.6}, {"individual_strength": 0.6}]
+    "options", [{}, {"gate_scale": "wide", "proportion": 0.8, "common_strength": 0.6}, {"individual_strength": 0.6}]
 )
 def test_nobody_is_named_in_honest_crowds(options: dict[str, Any]) -> None:
     for seed in range(2):

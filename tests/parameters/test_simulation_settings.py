@@ -31,7 +31,7 @@ def test_settings_compare_by_value_and_cannot_change() -> None:
     ("change", "message"),
     [
         ({"n_annotators": 2.5}, "n_annotators must be a whole number of at least 1, not 2.5"),
-        ({"gate_scale": -1}, r"gate_scale must be a number from 0 to 1e\+06, not -1"),
+        ({"gate_scale": -1}, r"gate_scale must be a number from 0 to 1e\+06 or 'paper' or 'wide', not -1"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
         ({"n_annotators": 2}, "labels_per_instance must be at most n_annotators, 2, not 3.0"),
     ],

@@ -14,7 +14,7 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING, Names, as_names, decode_position
 from conal.datasets.adversaries import CARELESS_KINDS, Adversaries, draw_adversaries, stream
 from conal.errors import InputError, examples
-from conal.parameters.simulation import CommonType, CrowdSettings, Pairs
+from conal.parameters.simulation import GATE_SCALES, CommonType, CrowdSettings, Pairs
 
 # True confusion matrices for simulated crowds.
 
@@ -111,9 +111,10 @@ class Gate:
     Parameters
     ----------
     annotator_embedding : (R, D) float64
-        u. Rows of length 1, or with the gate "effects" two further columns: 1, and the annotator's effect.
+        u. Two further columns with the gate "effects": a constant, and the annotator's effect. Rows have length 1,
+        unless this gate has a wide range.
     instance_embedding : (N, D) float64
-        v. Rows of length 1, or with the gate "effects" two further columns: the instance's effect, and 1.
+        v. As u, with the instance's effect and a constant.
     scale : float
         kappa.
     bias : float
@@ -146,9 +147,12 @@ def draw_gate(features: npt.NDArray[Any], pairs: tuple[IntArray, IntArray], sett
     u, v = _draw_embeddings(features, settings)
     if settings.gate == "effects":
         return _gate_of_effects(u - u.mean(0), v, pairs, settings)
-    u, v = _unit_rows(u), _unit_rows(v)
-    scores = settings.gate_scale * _pair_scores(v, u, *pairs)
-    return Gate(u, v, settings.gate_scale, solve_bias(scores, settings.proportion, settings.gate_scale))
+    u, v, scale = _unit_rows(u), _unit_rows(v), _scale(settings)
+    return Gate(u, v, scale, solve_bias(scale * _pair_scores(v, u, *pairs), settings.proportion, scale))
+
+
+def _scale(settings: CrowdSettings) -> float:
+    return GATE_SCALES[settings.gate_scale] if isinstance(settings.gate_scale, str) else settings.gate_scale
 
 
 def variance_shares(omega: FloatArray) -> FloatArray:
@@ -192,20 +196,26 @@ def _gate_of_effects(u: FloatArray, v: FloatArray, pairs: tuple[IntArray, IntArr
     The product has four terms: an interaction, an effect of the instance :math:`b_u \cdot W_v x_i`, one of the
     annotator :math:`b_v \cdot W_u e_r`, and a constant. The lengths of the bias vectors weigh the first three. The
     sigmoid changes the shares of variance, so that the weights are adjusted until those of omega are right.
+
+    In the paper's range, embeddings have length 1, as in the paper's network.
     """
     rng = stream(settings.seed, "gate biases")
     instance, annotator = (_scaled(x @ rng.standard_normal(x.shape[1])) for x in (v, u))
     spread = np.sqrt(np.trace((u.T @ u / len(u)) @ (v.T @ v / max(len(v), 1))))
-    u = u / spread if spread > 0 else u
+    if spread > 0:  # u . v gets a standard deviation of 1, and u and v about the same length
+        longer = np.sqrt(np.linalg.norm(v) / np.linalg.norm(u) * np.sqrt(len(u) / len(v)))
+        u, v = u * longer / np.sqrt(spread), v / (longer * np.sqrt(spread))
     asked = np.array([settings.difficulty_share, settings.expertise_share])
     asked = np.append(asked, 1 - asked.sum())
     some = np.linspace(0, len(v) - 1, min(len(v), max(GRID_CELLS // len(u), 2))).astype(np.int64)
 
     def weighed(weights: FloatArray) -> Gate:
         """The gate whose log-odds have these shares of variance, and the bias that gives the proportion."""
-        of_instance, of_annotator, of_both = settings.gate_scale * np.sqrt(weights)
-        left = np.column_stack([of_both * u, np.ones(len(u)), of_annotator * annotator])
-        right = np.column_stack([v, of_instance * instance, np.ones(len(v))])
+        of_instance, of_annotator, of_both = np.sqrt(_scale(settings) * np.sqrt(weights))
+        left = np.column_stack([of_both * u, np.full(len(u), of_instance), of_annotator * annotator])
+        right = np.column_stack([of_both * v, of_instance * instance, np.full(len(v), of_annotator)])
+        if settings.gate_scale == "paper":
+            left, right = _unit_rows(left), _unit_rows(right)
         scores = _pair_scores(right, left, *pairs)
         return Gate(left, right, 1.0, solve_bias(scores, settings.proportion, float(np.abs(scores).max(initial=0.0))))
 
@@ -342,9 +352,10 @@ def simulate_crowd(
         s_i^r \sim B(\omega_i^r), \quad \omega_i^r = \sigma(\kappa\, u_r \cdot v_i + b), \qquad
         y_i^r \mid z_i = c \sim \pi^g_{c\cdot} \text{ if } s_i^r = 1, \text{ else } \pi^r_{c\cdot}
 
-    With ``settings.gate="effects"``, u and v contain bias vectors, as in the paper's Equation 3: some instances are
-    difficult for all, and some annotators lean on the common confusion everywhere. ``truth.omega_shares()`` measures
-    how much of omega's variance that is.
+    u and v contain bias vectors, as in the paper's Equation 3: some instances are difficult for all, and some
+    annotators lean on the common confusion everywhere. ``truth.omega_shares()`` measures how much of omega's variance
+    that is. They have length 1, so that omega stays between 0.27 and 0.73 where its mean is one half; with
+    ``settings.gate_scale="wide"``, it goes nearly from 0 to 1.
 
     With ``settings.families``, the annotators are divided into families of equal size, and their own confusion is
     partly the family's: :math:`\pi^r = h \pi^{f(r)} + (1 - h) \tilde\pi^r`, where h is ``settings.family_share``.

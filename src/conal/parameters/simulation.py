@@ -10,6 +10,7 @@ from conal.parameters import Doc, check_parameters, fraction, frozen_parameters,
 
 CommonType = Literal["asymmetric", "symmetric"]
 GateKind = Literal["interaction", "effects"]
+GATE_SCALES = {"paper": 1.0, "wide": 4.0}
 ADVERSARIES = ("spammers", "clickers", "ring", "copyists", "sleepers")
 """Kinds of annotators who mean harm."""
 Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
@@ -64,18 +65,20 @@ class CrowdSettings:
         GateKind,
         Doc(
             "Where omega comes from. effects: the paper's Equation 3, with bias vectors, so that some instances are "
-            "difficult for all and some annotators lean on common confusion everywhere; interaction: embeddings of "
-            "unit length and one bias, so that nearly all of omega is particular to a pair of instance and annotator."
+            "difficult for all and some annotators lean on common confusion everywhere; interaction: one bias, so "
+            "that nearly all of omega is particular to a pair of instance and annotator."
         ),
-    ] = "interaction"
+    ] = "effects"
     gate_scale: Annotated[
-        float,
+        float | Literal["paper", "wide"],
         number(at_least=0, at_most=1e6),
         Doc(
-            "How much omega varies between instances and annotators; 0 makes it constant. With the gate 'effects' it "
-            "is the standard deviation of omega's log-odds."
+            "Range of omega. paper: from 0.27 to 0.73 where the proportion is one half, as embeddings of length 1 "
+            "have it, and elsewhere its log-odds within 1 of their middle; wide: nearly from 0 to 1. A number is the "
+            "standard deviation of its log-odds, or with the gate 'interaction' their range to either side; 'wide' is "
+            "4, and 0 makes omega constant."
         ),
-    ] = 4.0
+    ] = "paper"
     difficulty_share: Annotated[
         float, fraction(), Doc("Share of omega's variance that is between instances, with the gate 'effects'.")
     ] = 0.35
