@@ -29,19 +29,6 @@ def test_the_plan_is_a_table_for_the_expert(conal: Run, model: Path, tmp_path: P
     assert sum(found["reasons"].values()) == 5
 
 
-def test_texts_are_listed_beside_the_tasks(conal: Run, model: Path, tmp_path: Path) -> None:
-    tasks = pv.read_csv(model / "labels.csv")["task"].to_pylist()
-    texts = tmp_path / "texts.csv"
-    texts.write_text("task,text\n" + "".join(f"{task},about {task}\n" for task in tasks))
-    conal("plan", model, "--experts", 6, "--out", tmp_path / "plan.csv", "--text", texts)
-    rows = pv.read_csv(tmp_path / "plan.csv").to_pylist()
-    assert [row["text"] for row in rows] == [f"about {row['task']}" for row in rows]
-    texts.write_text("task,text\nsomewhere else,a text\n")
-    others = conal("plan", model, "--experts", 6, "--out", tmp_path / "other.csv", "--text", texts)
-    assert "has no text of these tasks; its tasks are 'somewhere else'" in others.refusal()
-    assert not (tmp_path / "other.csv").exists()
-
-
 def test_more_than_there_are_is_refused(conal: Run, model: Path, tmp_path: Path) -> None:
     refusal = conal("plan", model, "--experts", 100_000, "--out", tmp_path / "plan.csv").refusal()
     assert "100,000 tasks are asked for" in refusal

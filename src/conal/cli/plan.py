@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from conal.cli import options
-from conal.cli.inputs import check_results, texts_by_task
-from conal.errors import InputError, examples
+from conal.cli.inputs import check_results
+from conal.errors import InputError
 from conal.parameters import Doc, number, parameters, whole
 
 if TYPE_CHECKING:
@@ -63,10 +61,6 @@ def plan(
     ] = None,
     budget: Annotated[float | None, typer.Option(help=BUDGET)] = None,
     annotator_info: options.AboutAnnotators = None,
-    text: Annotated[
-        Path | None,
-        typer.Option(help="Texts of the tasks, which the plan then lists: a table with a text and a task column."),
-    ] = None,
     settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
@@ -85,8 +79,7 @@ def plan(
     fitted with are remembered. The table says what each label is expected to gain, and how many labels are then right,
     with an interval.
 
-    The table also has the text, address or picture's address of a task where the model's report shows it, and the
-    texts of all tasks with --text.
+    The table also has the text, address or picture's address of a task where the model's report shows it.
     """
     from conal.io.tables import write_table
 
@@ -94,9 +87,8 @@ def plan(
     wanted = options.taken(PlanOptions, given)
     options.refuse_unknown(given, SETTINGS)
     _check_options(experts, budget, annotator_info, wanted)
-    check_results(tables=[out], sources=[annotator_info, text], model=model, overwrite=overwrite)
+    check_results(tables=[out], sources=[annotator_info], model=model, overwrite=overwrite)
     fitted = _loaded(model)
-    texts = [] if text is None else list(_texts(text))
     if budget is None:
         table, figures = _for_experts(fitted, experts or 0, wanted)
         summary = _text(figures, out)
@@ -110,7 +102,7 @@ def plan(
             seed=wanted.seed,
         )
         table, summary = found.table, _text_of(figures, out, budget)
-    write_table(_with_items(table, fitted, texts, text), out)
+    write_table(_with_items(table, fitted), out)
     options.emit({"out": out} | figures, summary, as_json=as_json, quiet=quiet)
 
 
@@ -184,28 +176,13 @@ def _problem(
     return labeling_problem_of(fitted, info, by=wanted.by, per_task=wanted.per_task)
 
 
-def _with_items(
-    table: pa.Table, fitted: CrowdClassifier | Aggregator, texts: Sequence[dict[str, Any]], where: Path | None
-) -> pa.Table:
-    """With texts and addresses of the tasks; a file of texts that has none of them is refused."""
+def _with_items(table: pa.Table, fitted: CrowdClassifier | Aggregator) -> pa.Table:
+    """With texts and addresses of the tasks, where the report has them."""
     from conal.planning.expert_plan import with_exhibits
     from conal.report.exhibits import task_rows
 
     report = fitted.results_.report  # folders of early versions have none
-    found = with_exhibits(table, chain(task_rows(report) if report else (), texts))
-    if texts and "text" not in found.column_names:
-        raise InputError(
-            f"{where}: has no text of these tasks; its tasks are {examples(row['task'] for row in texts)}, those of "
-            f"the model {examples(fitted.task_ids_)}"
-        )
-    return found
-
-
-def _texts(path: Path) -> Iterator[dict[str, Any]]:
-    from conal.io import read_texts
-
-    by_task = texts_by_task(read_texts(path, fallback_to_aliases=True))
-    return ({"task": task, "text": text} for task, text in by_task.items())
+    return with_exhibits(table, task_rows(report) if report else ())
 
 
 # Plans of further labels by the crowd.
