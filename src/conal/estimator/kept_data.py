@@ -35,8 +35,6 @@ By = Literal["annotator", "group"]
 
 ASKED_TENSOR = "asked."
 """How the names of these tensors begin."""
-ANYONE = "anyone"
-"""Who is asked where the folder does not say who labelled what."""
 
 
 Asked = tuple[Pairs, FloatArray]
@@ -99,7 +97,10 @@ def labeling_problem_of(
     about = _about(fitted, info)
     costs, limits = (None, None) if about is None else (about.costs, about.limits)
     if asked is None:
-        return _anyone(fitted, costs, limits, per_task), as_names([ANYONE])
+        raise InputError(
+            "this model does not remember who labelled what, as it was fitted with pseudonyms or to true labels alone; "
+            "suggestions.csv lists the tasks that need labels most, and --experts plans true labels"
+        )
     pairs, share = asked[0], asked[1][:, None, None]
     learned = share * fitted.common_confusion_ + (1 - share) * fitted.annotator_confusion_
     counts = checked_by_others(pairs, fitted.probas_, len(names))
@@ -133,21 +134,6 @@ def _about(fitted: CrowdClassifier, info: Any) -> AnnotatorInfo | None:
         return fitted.annotator_info_
     crowd = Annotations([], [], [], task_ids=[], annotator_ids=fitted.annotator_ids_, classes=fitted.classes_)
     return AnnotatorInfo.of(info, crowd)
-
-
-def _anyone(
-    fitted: CrowdClassifier, costs: FloatArray | None, limits: FloatArray | None, per_task: int
-) -> LabelingProblem:
-    """Plans that name nobody: by the common confusion, at the mean cost."""
-    n, c = fitted.probas_.shape
-    allowed = Pairs(np.arange(n + 1) * per_task, np.zeros(n * per_task, np.int64))
-    nobody = Pairs(np.zeros(n + 1, np.int64), np.empty(0, np.int64))
-    price = None if costs is None else np.array([costs.mean()])
-    room = None if limits is None else np.array([limits.sum()])
-    weight = np.full((1, c), float(fitted.model_.labels_per_annotator.sum()) / max(c, 1))
-    return LabelingProblem(
-        fitted.probas_, fitted.common_confusion_[None], nobody, weight, price, room, None, allowed, _measured(fitted)
-    )
 
 
 # What an update needs of the fit before it: labels, features, and what was inferred on the way.
