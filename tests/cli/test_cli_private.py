@@ -1,4 +1,4 @@
-"""``conal aggregate --private`` and ``--set min_labels``: what is written, and that nothing else is."""
+"""``conal aggregate --private``: what is written, and that nothing else is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.csv as pv
-import pyarrow.parquet as pq
 import pytest
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Pat
         ((*reference, "--set", "seed=1"), "--set cannot be used with --private"),
         ((*reference, "--method", "glad"), "--method cannot be used"),
         ((*reference, "--set", "prior=1"), "--set cannot be used"),
-        ((*reference, "--set", "min_labels=3"), "no tables about annotators"),
     ]
     for more, problem in cases:
         assert problem in conal(*private, *more).refusal()
@@ -118,32 +116,3 @@ def test_what_a_release_withholds_is_refused(conal: Run, crowd: Crowd, gold: Pat
     (out / "mine.txt").write_text("precious", encoding="utf-8")
     assert "is not an earlier private release" in conal(*private, *reference, "--overwrite").refusal()
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
-
-
-def test_annotators_with_few_labels_are_left_out(conal: Run, tmp_path: Path, write: Write) -> None:
-    rows = [(task, f"w{worker}", "ab"[(task + (worker == 2)) % 2]) for task in range(24) for worker in range(3)]
-    rows += [(task, "rare-name", "a") for task in range(4)]
-    labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
-    places = {name: tmp_path / f"{name}.parquet" for name in ("annotators", "confusion")}
-    flags = [word for name, place in places.items() for word in (f"--{name}", place)]
-    arguments = ("aggregate", labels, "--out", tmp_path / "out.csv", *flags, "--report", tmp_path / "r", "--quiet")
-    assert conal(*arguments).code == 0
-    full = pq.read_table(places["confusion"])
-    assert "rare-name" in full["worker"].to_pylist()
-    assert "rare-name" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert conal(*arguments, "--set", "min_labels=5", "--overwrite").code == 0
-    for place in places.values():
-        assert set(pq.read_table(place)["worker"].to_pylist()) == {"w0", "w1", "w2"}
-    assert pq.read_table(places["annotators"])["num_examples_labeled"].to_pylist() == [25, 25, 25]
-    kept = full.filter(np.array(full["worker"].to_pylist()) != "rare-name")["probability"].to_numpy()
-    np.testing.assert_allclose(pq.read_table(places["confusion"])["probability"].to_numpy(), kept.round(2))
-    for path in (tmp_path / "r").iterdir():
-        assert "rare-name" not in path.read_text(encoding="utf-8"), path.name
-
-
-def test_nobody_is_hidden_here_and_named_there(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
-    arguments = ("aggregate", crowd.labels, "--out", tmp_path / "out.csv", "--set", "min_labels=5")
-    refusal = conal(*arguments, "--save", tmp_path / "crowd").refusal()
-    assert "--save " in refusal
-    assert "min_labels hides some annotators; leave out one of the two" in refusal
-    assert not (tmp_path / "crowd").exists()

@@ -147,7 +147,7 @@ def aggregate(
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
         return
     began = time.perf_counter()
-    outputs = Outputs(out, annotators, confusion, report, save, privacy.min_labels)
+    outputs = Outputs(out, annotators, confusion, report, save)
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
     first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
     aggregator = _make(method, options.remaining(given), verbose=not quiet)
@@ -205,26 +205,18 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: Annotator
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, None for those that are not wanted.
-
-    Annotators with fewer than ``min_labels`` labels are not in the tables.
-    """
+    """Where results go, None for those that are not wanted."""
 
     out: Path
     annotators: Path | None
     confusion: Path | None
     report: Path | None
     save: Path | None
-    min_labels: int | None
 
     def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
         """Reject options that contradict each other, and places where nothing may be written."""
         from conal.io.model_folder import AGGREGATOR, check_target
 
-        if self.save is not None and self.min_labels is not None:
-            raise InputError(
-                "--save keeps everybody's labels, and min_labels hides some annotators; leave out one of the two"
-            )
         tables = [self.out, self.annotators, self.confusion]
         files = [] if self.report is None else report_places(self.report)
         check_results(tables=tables, files=files, sources=sources, overwrite=overwrite)
@@ -243,16 +235,14 @@ class Outputs:
         from conal.io.model_folder import confusion_table
         from conal.io.tables import write_tables
 
-        crowd, found = fitted.annotations_, self._findings(fitted)
+        crowd, found = fitted.annotations_, None if self.report is None else fitted.results_
         about: dict[Path, pa.Table] = {}
         texts: dict[Path, str] = {}
         lead = ""
         if self.annotators is not None:
-            about[self.annotators] = _annotator_table(fitted, found, measured=self.min_labels is None)
+            about[self.annotators] = _annotator_table(fitted, found)
         if self.confusion is not None:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
-        if self.min_labels is not None:
-            about = {path: _visible(table, crowd, self.min_labels) for path, table in about.items()}
         tables = {self.out: inferred_labels(fitted)} | about
         if self.report is not None and found is not None:
             from conal.io.model_folder import PAGE, REPORT, compact_json
@@ -268,26 +258,16 @@ class Outputs:
             fitted.save(self.save, overwrite=overwrite)
         return lead
 
-    def _findings(self, fitted: Aggregator) -> Findings | None:
-        """What the report tells; None if there is none."""
-        if self.report is None:
-            return None
-        from conal.report.evidence import AnnotatorPrivacy  # loads much that labels alone do not need
-        from conal.report.labels_alone import findings_of_labels
 
-        private = None if self.min_labels is None else AnnotatorPrivacy(self.min_labels)
-        return fitted.results_ if private is None else findings_of_labels(fitted, private)
-
-
-def _annotator_table(fitted: Aggregator, found: Findings | None, *, measured: bool) -> pa.Table:
-    """Number of labels and quality of each annotator: beside a report, its figure; by true labels if measured."""
+def _annotator_table(fitted: Aggregator, found: Findings | None) -> pa.Table:
+    """Number of labels and quality of each annotator: beside a report, its figure; measured by true labels if any."""
     import numpy as np
 
     from conal.io.model_folder import annotator_table, where_labelled
 
     crowd, quality = fitted.annotations_, fitted.skills_ if found is None else found.intervals.quality.value
     basis = np.full(len(quality), "belief", dtype=object)
-    if measured and (fitted.known_codes_ >= 0).any():
+    if (fitted.known_codes_ >= 0).any():
         from conal.report.intervals import Estimate
         from conal.report.sections.annotators import measured_quality
 
@@ -317,22 +297,6 @@ def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:
             f"{out}: the label of {len(names):,} tasks is empty, because nobody labelled them: {examples(names)}",
             DataWarning,
         )
-
-
-def _visible(table: pa.Table, crowd: Annotations, min_labels: int) -> pa.Table:
-    """Without the rows of annotators with fewer labels; each annotator has the same number of rows."""
-    import numpy as np
-    import pyarrow as pa
-
-    from conal.report.evidence import AnnotatorPrivacy
-
-    privacy = AnnotatorPrivacy(min_labels)
-    kept = privacy.table(table, np.repeat(crowd.labels_per_annotator(), table.num_rows // crowd.n_annotators))
-    for name in ("num_examples_labeled", "num_examples_refused"):
-        if name in kept.column_names:
-            rounded = pa.array(privacy.counts(kept[name].to_numpy()))
-            kept = kept.set_column(kept.column_names.index(name), name, rounded)
-    return kept
 
 
 def report_places(folder: Path) -> list[Path]:

@@ -52,21 +52,11 @@ class ReleaseOptions:
             "the more noise. Do not choose it by looking at the labels."
         ),
     ] = 10
-    min_labels: Annotated[
-        int | None,
-        whole(1),
-        Doc(
-            "Leave annotators with fewer labels out of tables about annotators and of the report, and round the "
-            "figures of the others, as hide_below does for anonymous models."
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
         """Refuse what would have no effect."""
         if self.private is None and self.max_labels != type(self).max_labels:
             raise InputError("--set max_labels needs --private; add it, or leave out max_labels")
-        if self.private is not None and self.min_labels is not None:
-            raise InputError("--set min_labels: a private release has no tables about annotators; leave it out")
 
 
 def refuse_beside_private(**given: object) -> None:
