@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import conal
 from conal.errors import InputError
 from studies import STUDIES
-from studies.runs import Options, Record, run_missing, study_of
+from studies.runs import Options, Record, Setting, run_missing, study_of
 from studies.tables import Row, flat, page, read_csv, write_csv
 
 RESULTS = Path(__file__).parent / "results"
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.study is None:
         for name in STUDIES:
-            print(f"{name:12} {title_of(study_of(name))}")
+            print(f"{name:13} {title_of(study_of(name))}")
         return 0
     try:
         return _show(given.study, given.show) if given.show else _run(given)
@@ -68,22 +68,17 @@ def title_of(study: Any) -> str:
 
 def _run(given: argparse.Namespace) -> int:
     study, out = study_of(given.study), given.out or RESULTS / conal.__version__
-    settings = study.runs(Options(given.methods, given.datasets, given.seeds))
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(given.study, total=len(settings))
-        records, failures = run_missing(
-            given.study,
-            settings,
-            out / f"{given.study}.jsonl",
-            jobs=given.jobs,
-            show=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
+    options = Options(given.methods, given.datasets, given.seeds)
+    settings = study.runs(options)
+    records, failures = _run_all(given, settings, out)
+    if not failures and hasattr(study, "more"):
+        settings += study.more(_tables(study, records), options)
+        records, failures = _run_all(given, settings, out)
     if failures:
         count = f"{len(failures):,} of {len(settings):,} runs failed"
         print(f"{count}, so no table is written: the same command repeats only these", file=sys.stderr)
         return 1
-    tables = {part: [row for record in records for row in _rows(record, part)] for part in study.PARTS}
+    tables = _tables(study, records)
     for part, rows in tables.items():
         if rows:
             write_csv(rows, out / f"{part}.csv")
@@ -94,6 +89,23 @@ def _run(given: argparse.Namespace) -> int:
         chart.save(str(out / f"{stem}.svg"))
     print(text)
     return 0
+
+
+def _run_all(given: argparse.Namespace, settings: Sequence[Setting], out: Path) -> tuple[list[Record], list[str]]:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task(given.study, total=len(settings))
+        return run_missing(
+            given.study,
+            settings,
+            out / f"{given.study}.jsonl",
+            jobs=given.jobs,
+            show=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+
+
+def _tables(study: Any, records: Sequence[Record]) -> dict[str, list[Row]]:
+    return {part: [row for record in records for row in _rows(record, part)] for part in study.PARTS}
 
 
 def _rows(record: Record, part: str) -> list[Row]:

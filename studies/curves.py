@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from studies.figures import lines, points_of
-from studies.fits import fit
+from studies.fits import PAPER, fit
 from studies.runs import Options, Setting
 from studies.table_1 import PRESETS, TITLES
 from studies.tables import Row, Summary, Table, Tables, column, group_by
@@ -16,10 +16,10 @@ METHODS = ("dl-mv", "dl-cl", "anno-reg", "max-mig", "aggnet", "conal")
 
 
 def runs(options: Options) -> list[Setting]:
-    """Every method; no epoch is chosen."""
+    """Every method, CoNAL with the paper's omega; no epoch is chosen."""
     return [
         {"part": "curves", "dataset": dataset, "method": method, "protocol": "last", "seed": seed}
-        | {"parameters": PRESETS[dataset]}
+        | {"parameters": PRESETS[dataset] | PAPER.get(method, {})}
         for dataset in options.pick_datasets(TITLES)
         for method in options.pick_methods(METHODS)
         for seed in options.seeds_or(SEEDS)

@@ -51,6 +51,25 @@ def lines(rows: Sequence[Row], *, x_title: str, y_title: str, title: str) -> Any
     return alt.hconcat(*panels, title=title).resolve_scale(color="shared", y="shared")
 
 
+def paired_bars(rows: Sequence[Row], *, y_title: str, title: str) -> Any:
+    """A panel per value of ``panel``: for every ``x``, a bar of ``share`` for each value of ``series``, in percent."""
+    series = list(dict.fromkeys(column(rows, "series")))
+    colour = alt.Color("series:N", scale=alt.Scale(domain=series, range=PALETTE[1:]), sort=None, title=None)
+    panels = [
+        alt.Chart(alt.InlineData(values=some), title=str(panel), width=34 * len(group_by(some, "x")), height=240)
+        .transform_calculate(percent="100 * datum.share")
+        .mark_bar()
+        .encode(
+            x=alt.X("x:N", sort=None, title=None),
+            xOffset=alt.XOffset("series:N", sort=None),
+            y=alt.Y("percent:Q", title=y_title),
+            color=colour,
+        )
+        for panel, some in group_by(rows, "panel").items()
+    ]
+    return alt.hconcat(*panels, title=title).resolve_scale(color="shared", y="shared")
+
+
 def heat_maps(rows: Sequence[Row], value: str, *, by: str, title: str, columns: int = 3) -> Any:
     """A map of true and observed classes for every value of ``by``, each cell with its share in percent."""
     order = list(dict.fromkeys(column(rows, "true")))

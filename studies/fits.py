@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score
 
 from conal import methods, metrics, theory
 from conal._arrays import BoolArray
+from conal.aggregation import DawidSkene
 from conal.datasets import CrowdDataset
 from conal.errors import InputError
 from conal.estimator import CrowdClassifier, make
@@ -25,6 +26,11 @@ PAPER_METHODS = ("dl-mv", "dl-cl", "doctor-net", "anno-reg", "max-mig", "dl-glad
 BASELINES = PAPER_METHODS[:-1]
 PAPER: dict[str, dict[str, Any]] = {"conal": {"omega_scale": 1.0}}
 """Where the paper's settings differ from the defaults."""
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"xaggnet": ("xconal", {"confusion": "pooled"})}
+"""Rows that are a method with other settings. "xaggnet" is AggNet, cross-fitted: one matrix per annotator from the
+first labels on, and all parts of xconal but the paper's two sources."""
+TWO_STAGES = "ds-lda"
+"""Dawid-Skene, and then scikit-learn's linear discriminant analysis with shrinkage."""
 EPOCHS = 100
 """Passes over the data, unless a setting has another number."""
 SELECTION = {"gold": "gold", "test": "gold", "annotations": "annotations", "last": "last", "own": "auto"}
@@ -33,9 +39,9 @@ fair figure; by held-out annotations; not at all; or by the method's own rule.""
 
 
 def every_method() -> list[str]:
-    """Gold labels as the ceiling, the paper's methods in its order, then every other registered method."""
+    """Gold labels as the ceiling, the paper's methods in its order, then every other registered method and variant."""
     known = ["gold", *PAPER_METHODS]
-    return known + [name for name in methods.names() if name not in known]
+    return known + [name for name in (*methods.names(), *VARIANTS) if name not in known]
 
 
 class Fit(NamedTuple):
@@ -52,9 +58,10 @@ def fit(setting: Setting, *, monitor: bool = False) -> Fit:
     With ``monitor``, accuracies on training and test data after every epoch are in ``history_``; they select nothing.
     """
     data, protocol = load(setting["dataset"], setting.get("data", {})), setting["protocol"]
-    parameters = {"selection": SELECTION[protocol], "epochs": EPOCHS, **setting["parameters"]}
-    clf = make(setting["method"], **parameters, seed=setting["seed"], verbose=False)
-    target = data.classes[data.y_true] if methods.get(setting["method"]).takes == "gold" else data.annotations
+    method, own = VARIANTS.get(setting["method"], (setting["method"], {}))
+    parameters = {"selection": SELECTION[protocol], "epochs": EPOCHS, **own, **setting["parameters"]}
+    clf = make(method, **parameters, seed=setting["seed"], verbose=False)
+    target = data.classes[data.y_true] if methods.get(method).takes == "gold" else data.annotations
     watched = {"training": (data.x, data.classes[data.y_true])} if monitor else {}
     if monitor and data.test is not None:
         watched["test"] = data.test.x, data.classes[data.test.y]
@@ -70,6 +77,26 @@ def _validation(data: CrowdDataset, protocol: str) -> tuple[Any, Any] | None:
     if split is None or not len(split):
         raise InputError(f"{data.name}: has no gold validation labels; choose protocol 'annotations'")
     return split.x, data.classes[split.y]
+
+
+def two_stages(data: CrowdDataset) -> tuple[Row, npt.NDArray[np.int64]]:
+    """What :func:`figures_of` says of a fit, of :data:`TWO_STAGES`, and the classes of the test data.
+
+    Nothing is random, no label is true and nothing is selected.
+    """
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    assert data.test is not None
+    began = time.process_time()
+    codes = DawidSkene(verbose=False).fit(data.annotations).codes_
+    x, test = (split.reshape(len(split), -1) for split in (data.x, data.test.x))
+    if len(np.unique(codes)) > 1:
+        predicted = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, codes).predict(test)
+    else:
+        predicted = np.full(len(test), codes[0])
+    row = {"test_accuracy": float(np.mean(predicted == data.test.y)), "label_accuracy": np.mean(codes == data.y_true)}
+    none = {"selection": "none", "best_epoch": 0, "best_score": 0.0}
+    return row | none | {"seconds": time.process_time() - began}, predicted
 
 
 def figures_of(found: Fit) -> Row:

@@ -6,13 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.datasets import CrowdDataset
+from studies.figures import paired_bars
 from studies.fits import PAPER, fit
 from studies.runs import Options, Setting
 from studies.statistics import holm, judge, paired_difference
 from studies.table_1 import PRESETS, TITLES
-from studies.tables import Row, Summary, Table, Tables, by_seed, claim, group_by, percent
+from studies.tables import Row, Summary, Table, Tables, by_seed, claim, column, group_by, percent
 
 PARTS = ("omega",)
+HALVES = {"top_half": "higher mean omega", "bottom_half": "lower mean omega"}
 SEEDS = 5
 PAPERS_CLASSES = {
     "labelme": (("forest", "mountain"), ("opencountry", "insidecity")),
@@ -79,4 +81,12 @@ def summarise(tables: Tables) -> Summary:
         text = f"By mean omega, mistakes on {common} of {TITLES[dataset]} are common, on {own} individual"
         least = min(judged, key=lambda gap: gap.value)
         summary.claims.append(claim(text, judge(judged), least, "share in the halves, the least of four classes"))
+    drawn = [
+        {"panel": TITLES[dataset], "x": name, "series": series, "share": float(np.mean(column(some, half)))}
+        for (dataset, name), some in cells.items()
+        for half, series in HALVES.items()
+    ]
+    if drawn:
+        title = "True classes of the instances by mean omega"
+        summary.charts["omega"] = paired_bars(drawn, y_title="share of the half (%)", title=title)
     return summary

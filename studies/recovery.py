@@ -11,7 +11,7 @@ from studies.figures import heat_maps
 from studies.fits import PAPER, fit
 from studies.runs import Options, Setting
 from studies.statistics import judge, paired_difference
-from studies.sweeps import GATE, INPUTS, TYPES
+from studies.sweeps import GATE, GATES, INPUTS, TYPES
 from studies.table_1 import PRESETS
 from studies.table_1 import TITLES as REAL
 from studies.tables import Claim, Row, Summary, Table, Tables, claim, column, group_by
@@ -53,7 +53,7 @@ def runs(options: Options) -> list[Setting]:
 
 
 def _noise(kind: str) -> dict[str, Any]:
-    return {"gate": GATE, "common_strength": 0.7, "proportion": 0.5, "common_type": kind}
+    return {**GATES[GATE], "common_strength": 0.7, "proportion": 0.5, "common_type": kind}
 
 
 def run(setting: Setting) -> list[Row]:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from studies.crowds import load
 from studies.figures import lines, points_of
-from studies.fits import BASELINES, PAPER, PAPER_METHODS, every_method, figures_of, fit, recovery_of
+from studies.fits import (
+    BASELINES,
+    PAPER,
+    PAPER_METHODS,
+    TWO_STAGES,
+    every_method,
+    figures_of,
+    fit,
+    recovery_of,
+    two_stages,
+)
 from studies.runs import Options, Setting
 from studies.statistics import Difference, counts, holm, judge, paired_difference, within
-from studies.tables import Claim, Row, Summary, Table, Tables, by_seed, claim, column, group_by, mean_and_spread
+from studies.tables import Claim, Row, Summary, Table, Tables, claim, column, group_by, mean_and_spread
 
 PARTS = ("synthetic", "cifar10", "cifar10-images")
 TITLES = {"synthetic": "synthetic data", "cifar10": "CIFAR-10 features", "cifar10-images": "CIFAR-10 images"}
@@ -21,11 +33,25 @@ PROPORTIONS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7)
 MIDDLE = {"strength": 0.4, "proportion": 0.5}
 """Value of the one while the other varies."""
 ENDS = (0.4, 0.8)
-MORE = 4
-"""How many times as many synthetic crowds the ends have: a claim is about the way from the one to the other."""
+CROWDS_AT_ENDS = 20
+"""A claim is about the way from the one end to the other."""
+MATTERING = ("dl-cl", "max-mig", "aggnet", "conal", "xconal")
+"""The methods that have as many crowds at the ends of CIFAR-10, too: the best baselines, and ours."""
+EXTREME, EXTREME_PROPORTION = 0.6, 0.7
+"""The paper's most extreme case: 42 % of the labels are flipped."""
 TYPES = ("asymmetric", "symmetric")
-GATE = "effects"
-"""The gate of Equation 3; "interaction" is an earlier one of this library."""
+GATES: dict[str, dict[str, str]] = {
+    "paper": {"gate": "effects", "gate_scale": "paper"},
+    "effects": {"gate": "effects", "gate_scale": "wide"},
+}
+GATE = "paper"
+"""The gate of Equation 3 with the paper's range of omega, and with a wide one; tables of 0.2.0 have the latter, and one
+of another form."""
+GATE_TITLES = {
+    "paper": "the paper's range of omega",
+    "effects": "a wide range of omega",
+    "interaction": "omega of pairs",
+}
 GOOD, POOR = 0.3, 0.7
 """Off-diagonal mass of an annotator's own confusion. The paper says 0.7 but calls such annotators good: we try both."""
 EPOCHS = 150
@@ -48,46 +74,54 @@ NEAR = 2.0
 
 
 class Point(NamedTuple):
-    """A place of a sweep: the crowd's settings, and how many times as many crowds as elsewhere."""
+    """A place of a sweep: the crowd's settings."""
 
     gate: str
     varies: str
     value: float
     common_type: str
     individual_strength: float
-    times: int = 1
 
 
 def _points(dataset: str) -> Iterator[Point]:
-    for kind in TYPES:
-        for value in STRENGTHS:
-            more = MORE if dataset == "synthetic" and value in ENDS else 1
-            yield Point(GATE, "strength", value, kind, GOOD, more)
+    for gate, kind in itertools.product(GATES, TYPES):
+        yield from (Point(gate, "strength", value, kind, GOOD) for value in STRENGTHS)
+        if gate == GATE or dataset == "synthetic":
+            yield from (Point(gate, "proportion", value, kind, GOOD) for value in PROPORTIONS)
+            yield Point(gate, "extreme", EXTREME, kind, GOOD)
         if dataset == "synthetic":
-            yield from (Point(GATE, "proportion", value, kind, GOOD) for value in PROPORTIONS)
-            yield from (Point(GATE, "strength", value, kind, POOR) for value in ENDS)
-            yield from (Point("interaction", "strength", value, kind, GOOD) for value in STRENGTHS[::2])
+            yield from (Point(gate, "strength", value, kind, POOR) for value in ENDS)
+
+
+def _crowds(dataset: str, point: Point, method: str, options: Options) -> range:
+    usual = SEEDS[dataset]
+    papers = (point.gate, point.varies, point.individual_strength) == (GATE, "strength", GOOD)
+    is_end = papers and point.value in ENDS
+    more = is_end and (dataset == "synthetic" or (dataset == "cifar10" and method in MATTERING))
+    return range(len(options.seeds_or(usual)) * (CROWDS_AT_ENDS if more else usual) // usual)
 
 
 def runs(options: Options) -> list[Setting]:
     """Every method at every point, on one crowd per seed; gold labels once for all crowds of the same instances."""
     chosen = options.pick_datasets(PARTS) if options.datasets else PARTS[:2]
-    methods = options.pick_methods(every_method())
+    methods = options.pick_methods([*every_method(), TWO_STAGES])
     settings = []
     for dataset in chosen:
         first = next(_points(dataset))
         for point in _points(dataset):
-            names = [name for name in methods if name != CEILING or point == first]
-            seeds = range(point.times * len(options.seeds_or(SEEDS[dataset])))
-            settings += [_setting(dataset, point, name, seed) for name in names for seed in seeds]
+            for name in methods:
+                if (name == CEILING and point != first) or (name, dataset) == (TWO_STAGES, "cifar10-images"):
+                    continue
+                settings += [_setting(dataset, point, name, seed) for seed in _crowds(dataset, point, name, options)]
     return settings
 
 
 def _setting(dataset: str, point: Point, method: str, seed: int) -> Setting:
-    values = MIDDLE | {point.varies: point.value}
+    extreme = {"strength": point.value, "proportion": EXTREME_PROPORTION}
+    values = extreme if point.varies == "extreme" else MIDDLE | {point.varies: point.value}
     data = {
         **INPUTS[dataset],
-        "gate": point.gate,
+        **GATES[point.gate],
         "common_strength": values["strength"],
         "proportion": values["proportion"],
         "common_type": point.common_type,
@@ -95,13 +129,14 @@ def _setting(dataset: str, point: Point, method: str, seed: int) -> Setting:
         "seed": seed,
     }
     parameters = BACKBONES.get(dataset, {}) | {"epochs": EPOCHS} | PAPER.get(method, {})
-    place = {name: value for name, value in point._asdict().items() if name != "times"}
     run_of = {"dataset": dataset.partition("-")[0], "protocol": "gold", "method": method, "seed": seed}
-    return {"part": dataset, **place, **run_of, "data": data, "parameters": parameters}
+    return {"part": dataset, **point._asdict(), **run_of, "data": data, "parameters": parameters}
 
 
 def run(setting: Setting) -> Row:
     """A fit, and how well it recovered what the crowd was drawn from."""
+    if setting["method"] == TWO_STAGES:
+        return two_stages(load(setting["dataset"], setting["data"]))[0]
     found = fit(setting)
     return figures_of(found) | recovery_of(found)
 
@@ -118,15 +153,19 @@ def summarise(tables: Tables) -> Summary:
         others = [row for row in rows if row["method"] != CEILING]
         for place, some in group_by(others, "gate", "individual_strength", "common_type", "varies").items():
             summary.tables += _sweep_tables(dataset, place, some, ceiling)
+        gates = group_by(others, "gate")
+        main = next((gate for gate in GATES if gate in gates), GATE)
         for (gate, strength, varies), some in group_by(others, "gate", "individual_strength", "varies").items():
-            stem = f"{dataset}-{varies}-individual-{strength:g}" + ("" if gate == GATE else f"-{gate}")
+            if varies == "extreme":  # one value makes no line
+                continue
+            stem = f"{dataset}-{varies}-individual-{strength:g}" + ("" if gate == main else f"-{gate}")
             drawn = [row for row in some if row["method"] in DRAWN]
             points = points_of(drawn, "test_accuracy", panel="common_type", x="value", series="method")
-            title = f"{TITLES[dataset]}, individual strength {strength:g}, gate {gate}"
+            title = f"{TITLES[dataset]}, individual strength {strength:g}, {GATE_TITLES[gate]}"
             summary.charts[stem] = lines(
                 points, x_title=f"{varies} of common noise", y_title="test accuracy (%)", title=title
             )
-        papers = [row for row in others if (row["individual_strength"], row["gate"]) == (GOOD, GATE)]
+        papers = [row for row in others if (row["individual_strength"], row["gate"]) == (GOOD, main)]
         if {OURS, *BASELINES} <= {row["method"] for row in papers}:
             summary.claims += [*_most_accurate(dataset, papers), *_falls_less(dataset, papers)]
     return summary
@@ -139,8 +178,9 @@ def _sweep_tables(
     cells: Cells = group_by(rows, "method", "value")
     values, methods = sorted(group_by(rows, "value")), list(group_by(rows, "method"))
     gaps = _gaps(cells)
-    title = f"{TITLES[dataset]}, {kind}, individual strength {strength:g}, gate {gate}: {varies}"
-    header = [varies, *(f"{value:g}" for value in values)]
+    what = f"strength, proportion {EXTREME_PROPORTION:g}" if varies == "extreme" else varies
+    title = f"{TITLES[dataset]}, {kind}, individual strength {strength:g}, {GATE_TITLES[gate]}: {what}"
+    header = [what, *(f"{value:g}" for value in values)]
     marks = {-1: " ▲", 0: "", 1: " ▼"}
     body = [
         [
@@ -167,13 +207,18 @@ def _gaps(cells: Cells) -> dict[tuple[str, float], Difference]:
     """CoNAL minus every baseline on the same crowds of one sweep, corrected for all of them."""
     return holm(
         {
-            (name, value): paired_difference(
-                (by_seed(cells[OURS, value], "test_accuracy"), by_seed(rows, "test_accuracy"))
-            )
+            (name, value): paired_difference(_on_the_same(cells[OURS, value], rows))
             for (name, value), rows in cells.items()
             if name not in FORMS and (OURS, value) in cells
         }
     )
+
+
+def _on_the_same(ours: list[Row], theirs: list[Row]) -> tuple[list[float], list[float]]:
+    """Accuracies on the crowds that both have, in the same order: some methods have more at the ends."""
+    first, second = ({row["seed"]: row["test_accuracy"] for row in rows} for rows in (ours, theirs))
+    both = sorted(first.keys() & second.keys())
+    return [first[seed] for seed in both], [second[seed] for seed in both]
 
 
 def _diagnosis(cells: Cells, values: list[float], ceiling: dict[int, float]) -> list[list[str]]:
@@ -251,12 +296,21 @@ def _falls_less(dataset: str, rows: list[Row]) -> Iterator[Claim]:
     kinds = [kind for kind in TYPES if any(place[0] == kind for place in cells)]
     seeds = sorted({place[2] for place in cells})
 
-    def fall(kind: str, name: str) -> list[float]:
-        both = [[cells.get((kind, name, seed, end)) for end in ENDS] for seed in seeds]
-        return [weak[0]["test_accuracy"] - strong[0]["test_accuracy"] for weak, strong in both if weak and strong]
+    def falls(kind: str, name: str) -> list[Row]:
+        """Of every crowd that a method has at both ends."""
+        both = {seed: [cells.get((kind, name, seed, end), []) for end in ENDS] for seed in seeds}
+        return [
+            {"seed": seed, "test_accuracy": weak[0]["test_accuracy"] - strong[0]["test_accuracy"]}
+            for seed, (weak, strong) in both.items()
+            if weak and strong
+        ]
 
     gaps = holm(
-        {(kind, name): paired_difference((fall(kind, name), fall(kind, OURS))) for kind in kinds for name in BASELINES}
+        {
+            (kind, name): paired_difference(_on_the_same(falls(kind, name), falls(kind, OURS)))
+            for kind in kinds
+            for name in BASELINES
+        }
     )
     least = min(gaps, key=lambda place: gaps[place].value)
     text = f"Strong common noise costs CoNAL less than all baselines on {TITLES[dataset]}"

@@ -27,13 +27,13 @@ PAPERS_FIGURES = {
 }
 BEST, NONE = "1e-05", "0"
 """The paper's best weight, and none."""
-run = table_1.run
+run, more = table_1.run, table_1.more
 
 
 def runs(options: Options) -> list[Setting]:
     """CoNAL at four values of λ, learning rate and embedding searched."""
     options.pick_methods(("conal",))
-    grid = {"lr": RATES, "embedding_dim": (20, 40, 60, 80)}
+    grid = {"lr": RATES, "embedding_dim": (20, 40, 80)}
     return grid_runs("table-2", {f"{lam:g}": ("conal", {**grid, "lam": (lam,)}) for lam in WEIGHTS}, options)
 
 
