@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,73 +162,6 @@ def test_other_tasks_become_new_tasks_of_label_studio(conal: Run, project: Proje
     ]
 
 
-def argilla_record(name: str, text: str, *labels: Any) -> Task:
-    responses = {"kind": [{"value": label, "user_id": f"u{k}"} for k, label in enumerate(labels)]}
-    fields = {"text": text, "chat": [{"role": "user", "content": "hi"}]}
-    own = {"id": name, "fields": fields, "metadata": {"page": 3}, "_server_id": f"s{name}", "vectors": {}}
-    return own | {"responses": responses if labels else {}, "suggestions": {}, "status": "pending"}
-
-
-def test_suggestions_for_records_of_argilla(conal: Run, project: Project, tmp_path: Path) -> None:
-    """Argilla's client reads these with ``Record.from_dict``; its server replaces a record's fields."""
-    records = [argilla_record("a", "meow purr", "cat", "dog"), argilla_record("b", "fin swim scales")]
-    export = write_json(tmp_path / "argilla.json", *records)
-    predict = ("predict", project.model, export, "--to", "argilla", "--out", tmp_path / "p.json", "--overwrite")
-    done = conal(*predict, "--unlabelled")
-    assert (done.code, done.err) == (0, "")
-    (record,) = json.loads((tmp_path / "p.json").read_text())
-    suggestion = record.pop("suggestions")["kind"]
-    assert record == {key: records[1][key] for key in ("id", "fields", "metadata", "_server_id", "vectors")}
-    assert (suggestion["value"], suggestion["agent"]) == ("fish", "conal")
-    assert 1 / 3 < suggestion["score"] <= 1
-    listed = [argilla_record("a", "meow purr", ["cat"], ["cat", "dog"])]
-    write_json(export, *listed)
-    assert conal(*predict).code == 0
-    (record,) = json.loads((tmp_path / "p.json").read_text())
-    assert record["suggestions"]["kind"]["value"] == ["cat"]
-
-
-def test_argilla_without_a_response_or_with_flat_records(conal: Run, project: Project, tmp_path: Path) -> None:
-    export = write_json(tmp_path / "argilla.json", argilla_record("a", "meow purr"))
-    predict = ("predict", project.model, export, "--to", "argilla", "--out", tmp_path / "p.json")
-    assert "names no question; name it with --question" in conal(*predict).refusal()
-    assert conal(*predict, "--question", "animal").code == 0
-    (record,) = json.loads((tmp_path / "p.json").read_text())
-    assert record["suggestions"]["animal"]["value"] == "cat"
-    flat = {"id": "a", "status": "pending", "_server_id": None, "text": "meow purr"}
-    write_json(export, flat)
-    refusal = conal(*predict, "--question", "animal", "--overwrite").refusal()
-    assert "pass the nested export, which does: dataset.records.to_json" in refusal
-
-
-def test_new_records_for_argilla(conal: Run, project: Project, tmp_path: Path) -> None:
-    options = ("--unlabelled", "--to", "argilla", "--out", tmp_path / "p.json")
-    assert conal("predict", project.model, project.export, *options).code == 0
-    records = json.loads((tmp_path / "p.json").read_text())
-    assert [record["id"] for record in records] == [str(number) for number in project.unlabelled]
-    assert records[0]["fields"]["text"] == project.tasks[0]["data"]["text"]
-    assert set(records[0]["suggestions"]) == {"kind"}
-
-
-def doccano(path: Path) -> Path:
-    documents = [{"id": 7, "text": "meow purr", "label": []}, {"id": 8, "text": "fin swim", "label": ["fish"]}]
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("all.jsonl", "".join(json.dumps(document) + "\n" for document in documents))
-    return path
-
-
-def test_doccano_takes_new_documents_only(conal: Run, project: Project, tmp_path: Path) -> None:
-    predict = ("predict", project.model, doccano(tmp_path / "e.zip"), "--to", "doccano", "--out", tmp_path / "p.jsonl")
-    refusal = conal(*predict).refusal()
-    assert "doccano cannot add labels to documents that it has; pass --new-tasks" in refusal
-    assert not (tmp_path / "p.jsonl").exists()
-    done = conal(*predict, "--new-tasks", "--unlabelled")
-    assert done.code == 0
-    (line,) = (tmp_path / "p.jsonl").read_text().splitlines()
-    document = json.loads(line)
-    assert (document["text"], document["label"], document["task"]) == ("meow purr", ["cat"], 7)
-
-
 def exports(folder: Path) -> Iterator[tuple[str, Path]]:
     """The texts of two tasks, in exports of platforms as ``conal fit`` reads them."""
     texts = ["meow purr", "fin swim scales"]
@@ -268,7 +200,7 @@ def test_what_is_refused(conal: Run, project: Project, tmp_path: Path) -> None:
     assert "is a table" in conal(*with_features, project.features, "--unlabelled", *out).refusal()
     assert "applies to exports" in conal(*with_features, project.features, "--question", "kind", *out).refusal()
     assert "--new-tasks needs --to" in conal(*with_text, "--new-tasks", *out).refusal()
-    assert "--to doccano writes .jsonl" in conal(*with_text, "--to", "doccano", *out).refusal()
+    assert "--to label-studio writes .json" in conal(*with_text, "--to", "label-studio", *out).refusal()
     json_out = ("--to", "label-studio", "--out", tmp_path / "p.json")
     assert "needs the tasks; pass the export" in conal(*with_features, project.features, *json_out).refusal()
     assert "is an input file" in conal(*with_text, "--to", "label-studio", "--out", project.export).refusal()
@@ -305,19 +237,6 @@ def test_a_work_list_for_label_studio(conal: Run, project: Project, tmp_path: Pa
     assert conal(*convert, "--new-tasks", "--no-annotations", "--overwrite").code == 0
     tasks = json.loads(out.read_text())
     assert [task["data"] for task in tasks] == [project.tasks[3]["data"], project.tasks[2]["data"]]
-
-
-def test_a_work_list_for_other_platforms(conal: Run, project: Project, tmp_path: Path) -> None:
-    labels = work_list(project, tmp_path)
-    convert = ("convert", project.export, "--labels", labels)
-    assert conal(*convert, "--to", "argilla", "--out", tmp_path / "a.json").code == 0
-    first, _ = json.loads((tmp_path / "a.json").read_text())
-    assert first["suggestions"] == {"kind": {"value": "dog", "score": 0.4, "agent": "conal: ask 2"}}
-    assert conal(*convert, "--to", "doccano", "--out", tmp_path / "d.jsonl").code == 0
-    lines = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
-    assert [(line["task"], line["source"]) for line in lines] == [(104, "conal: ask 2"), (103, "conal: ask 1")]
-    refusal = conal("convert", project.export, "--to", "argilla", "--out", tmp_path / "b.json").refusal()
-    assert "--to argilla writes predictions; pass them with --labels" in refusal
 
 
 def test_the_work_list_of_a_model(conal: Run, project: Project, tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_label_studio_there_and_back(rows: Triples) -> None:
     with TemporaryDirectory() as place:
         source, tasks = Path(place) / "a.parquet", Path(place) / "tasks.json"
         write_annotations(Annotations.from_triples(*columns_of(rows).values()), source)
-        fill_prelabels("label-studio", label_studio_tasks(import_file(source), {}, with_annotations=True), tasks)
+        fill_prelabels(label_studio_tasks(import_file(source), {}, with_annotations=True), tasks)
         assert content(read_annotations(tasks, task="task")) == by_hand(rows)
 
 

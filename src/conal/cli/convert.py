@@ -1,4 +1,4 @@
-"""``conal convert``: from any annotation file to a table, or to tasks or predictions for an annotation platform."""
+"""``conal convert``: from any annotation file to a table, or to tasks or predictions for Label Studio."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ENDINGS = {"csv": (".csv",), "crowd-kit": (".csv",), "parquet": (".parquet", ".p
 # Options that no other command has.
 
 To = Annotated[
-    Literal["csv", "parquet", "crowd-kit", "label-studio", "argilla", "doccano"],
+    Literal["csv", "parquet", "crowd-kit", "label-studio"],
     typer.Option(
         help="Output format. csv, parquet and crowd-kit (a CSV) have the columns task, worker, label; "
-        "label-studio, argilla and doccano are files to import there."
+        "label-studio is a file to import there."
     ),
 ]
 Inferred = Annotated[
@@ -48,7 +48,7 @@ NewTasks = Annotated[
     bool,
     options.on_off(
         "--new-tasks",
-        help="Write whole tasks, for a project without them, also if the labels are an export of that platform. "
+        help="Write whole tasks, for a project without them, also if the labels are an export of Label Studio. "
         "By default, --labels then writes predictions for the tasks of that project.",
     ),
 ]
@@ -72,11 +72,11 @@ def convert(
     label_column: options.LabelColumn = None,
     question: options.Question = None,
 ) -> None:
-    """Convert any annotation files that conal reads to a table, or to tasks or predictions for an annotation platform.
+    """Convert any annotation files that conal reads to a table, or to tasks or predictions for Label Studio.
 
     With --labels, an export of Label Studio becomes predictions for the tasks of its project (import/predictions of
-    Label Studio's API), and an export of Argilla suggestions for its records; any other file becomes new tasks. A work
-    list (suggestions.csv) becomes predictions of its tasks alone, whose source says whom to ask.
+    Label Studio's API); any other file becomes new tasks. A work list (suggestions.csv) becomes predictions of its
+    tasks alone, whose source says whom to ask.
 
     Label Studio assigns annotations to users by e-mail address or number and rejects unknown users. Use
     --no-annotations if the annotators are not Label Studio users.
@@ -97,8 +97,8 @@ def convert(
     tables = {} if gold_out is None else {gold_out: _gold_table(dict(file.true_labels))}
     records, note = None, ""
     if to not in ENDINGS:
-        records, note = _records(to, file, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
-    count = _write(file, out, tables, to, records)
+        records, note = _records(file, inferred, new_tasks=new_tasks, with_annotations=not no_annotations)
+    count = _write(file, out, tables, records)
     note = note and f" ({count:,} {note})"
     crowd = file.annotations
     files = file.contributions()
@@ -114,15 +114,13 @@ def convert(
 def _check(to: str, out: Path, *, with_tasks: bool) -> None:
     from conal.io import platform_files
 
-    check_ending(out, to, *(ENDINGS[to] if to in ENDINGS else [platform_files.ENDINGS[to]]))
+    check_ending(out, to, *ENDINGS.get(to, (platform_files.ENDING,)))
     if to in ENDINGS and with_tasks:
-        raise InputError(
-            "--labels, --no-annotations and --new-tasks need --to label-studio, --to argilla or --to doccano"
-        )
+        raise InputError("--labels, --no-annotations and --new-tasks need --to label-studio")
 
 
-def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: str, records: Records | None) -> int:
-    """Write the tables and, for a platform, the records, all before the first file appears. The number of records."""
+def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], records: Records | None) -> int:
+    """Write the tables and, for Label Studio, the records, all before the first file appears. The number of records."""
     from conal._files import atomic_files
     from conal.io.platform_files import fill_prelabels
     from conal.io.tables import annotation_rows, fill_table
@@ -136,20 +134,18 @@ def _write(file: AnnotationFile, out: Path, tables: dict[Path, pa.Table], to: st
             if place in tables:
                 fill_table(tables[place], temporary, place)
             else:
-                count = fill_prelabels(to, records or (), temporary)
+                count = fill_prelabels(records or (), temporary)
     return count
 
 
 def _records(
-    to: str, file: AnnotationFile, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
+    file: AnnotationFile, inferred: Path | None, *, new_tasks: bool, with_annotations: bool
 ) -> tuple[Records, str]:
-    """What the platform imports: tasks, or predictions for the tasks of the project that the file is an export of."""
+    """What Label Studio imports: tasks, or predictions for the tasks of the project that the file is an export of."""
     from conal.io.platform_files import prelabels, read_predictions
 
     predictions, is_list = (None, False) if inferred is None else read_predictions(inferred, file.all_tasks())
-    return prelabels(
-        to, file, predictions, new_tasks=new_tasks, with_annotations=with_annotations, only_predicted=is_list
-    )
+    return prelabels(file, predictions, new_tasks=new_tasks, with_annotations=with_annotations, only_predicted=is_list)
 
 
 def _figures(file: AnnotationFile) -> dict[str, Any]:

@@ -35,10 +35,9 @@ Tasks = Annotated[
     ),
 ]
 To = Annotated[
-    Literal["label-studio", "argilla", "doccano"] | None,
+    Literal["label-studio"] | None,
     typer.Option(
-        help="Write predictions for this annotation platform: of Label Studio (.json) and Argilla (.json), for the "
-        "project's own tasks if they were exported from there; of doccano (.jsonl), new documents."
+        help="Write predictions for Label Studio (.json): for the project's own tasks if they were exported from there."
     ),
 ]
 Features = Annotated[
@@ -101,7 +100,7 @@ def predict(
                 "with --features"
             )
         check_classes(estimator.classes_.tolist(), file)
-        note = _write(to, table, file, out, new_tasks=new_tasks)
+        note = _write(table, file, out, new_tasks=new_tasks)
     labels = table["label"].to_pylist()
     counts = {str(name): labels.count(name) for name in estimator.classes_.tolist()}
     summary = f"{len(labels):,} predictions: {out}{note}\n" + ", ".join(
@@ -111,12 +110,12 @@ def predict(
 
 
 def _check(to: str | None, out: Path, *, new_tasks: bool) -> None:
-    from conal.io.platform_files import ENDINGS
+    from conal.io.platform_files import ENDING
 
     if to is None and new_tasks:
-        raise InputError("--new-tasks needs --to label-studio, --to argilla or --to doccano")
+        raise InputError("--new-tasks needs --to label-studio")
     if to is not None:
-        check_ending(out, to, ENDINGS[to])
+        check_ending(out, to, ENDING)
 
 
 def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:
@@ -130,16 +129,16 @@ def _table(ids: Any, probas: Any, estimator: CrowdClassifier) -> pa.Table:
     return label_table(np.arange(len(probas)) if ids is None else ids, probas, classes, levels=levels)
 
 
-def _write(to: str, table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
-    """Write predictions for a platform; what to do with them."""
+def _write(table: pa.Table, file: AnnotationFile, out: Path, *, new_tasks: bool) -> str:
+    """Write predictions for Label Studio; what to do with them."""
     from conal._files import atomic_file
     from conal.io.platform_files import Prediction, fill_prelabels, prelabels
 
     columns = (table[name].to_pylist() for name in ("task", "label", "probability"))
     predictions = {task: Prediction(label, score) for task, label, score in zip(*columns, strict=True)}
-    records, note = prelabels(to, file, predictions, new_tasks=new_tasks, only_predicted=True)
+    records, note = prelabels(file, predictions, new_tasks=new_tasks, only_predicted=True)
     with atomic_file(out) as temporary:
-        count = fill_prelabels(to, records, temporary)
+        count = fill_prelabels(records, temporary)
     return f" ({count:,} {note})"
 
 

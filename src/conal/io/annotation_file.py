@@ -68,7 +68,7 @@ MIN_TASKS_TO_COMPARE = 10
 
 @dataclass(frozen=True)
 class Control:
-    """The control of a Label Studio project, or the question of an Argilla dataset, and the tasks there.
+    """The control of a Label Studio project, and the tasks there.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Control:
         Label, as text, to the answer as the project writes it: the path of a taxonomy, say. None is no answer, such as
         "no" to a question about one choice.
     tasks : dict
-        Name of a task, as text, to what has it: numbers of Label Studio's tasks, or Argilla's records.
+        Name of a task, as text, to the numbers of Label Studio's tasks that have it.
     """
 
     from_name: str
@@ -131,7 +131,7 @@ class AnnotationFile:
     fields : dict
         Data of the tasks, such as their texts, by task; values may be lists and objects.
     control : Control or None
-        Of Label Studio and Argilla, the control or question that was read.
+        Of Label Studio, the control that was read.
     choice_question : str or None
         Where answers with several choices were dropped, a question about one of them, such as ``topics=sport``.
     people : dict

@@ -1,4 +1,4 @@
-"""Predictions and labels as annotation platforms import them: Label Studio, Argilla, doccano."""
+"""Predictions and labels as Label Studio imports them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from conal.data.annotations import Annotations
 from conal.data.encoding import spelling
 from conal.errors import InputError, examples
 from conal.io.annotation_file import AnnotationFile, Control
-from conal.io.features import texts_of
 from conal.io.limits import VALUE_ERRORS, refusing
 from conal.io.platforms.files import read_head
 from conal.io.tables import blank_to_null, check_readable, read_table
@@ -190,75 +189,12 @@ def _user(worker: Any) -> Any:
     return int(worker) if isinstance(worker, int | np.integer) else {"email": str(worker)}
 
 
-# Records with suggestions, which Argilla's client logs: ``dataset.records.from_json``.
+# Predictions as Label Studio imports them: for tasks that a project has, or as new tasks.
 
-NEW_QUESTION = "label"
-"""The question that suggestions belong to, unless the file names one."""
-
-
-def argilla_suggestions(file: AnnotationFile, predictions: Predictions) -> Records:
-    """Records of the dataset that the file was exported from, each with a suggestion.
-
-    Argilla finds a record by its id, replaces its fields and metadata by those given, and keeps its responses. Records
-    are therefore written as they were exported, but without responses.
-    """
-    control = file.control
-    if control is None or not control.from_name:
-        raise InputError(f"{file.path}: has no response, so that it names no question; name it with --question")
-    if not control.tasks:
-        raise InputError(
-            f"{file.path}: does not tell fields from metadata; pass the nested export, which does: "
-            "dataset.records.to_json('export.json')"
-        )
-    for name, prediction in predictions.items():
-        suggestion = _suggestion(control, prediction)
-        for record in control.tasks.get(str(name), ()) if suggestion else ():
-            yield {**record, "suggestions": {control.from_name: suggestion}}
-
-
-def argilla_new_records(file: AnnotationFile, predictions: Predictions) -> Records:
-    """A record per predicted task, for a dataset with these fields and a label question."""
-    question, shown = file.question or NEW_QUESTION, file.task_data()
-    control = Control(question, None, "suggestion", "value")
-    for name, prediction in predictions.items():
-        fields = {field: str(value) for field, value in shown.get(str(name), {}).items()}
-        yield {
-            "id": str(name),
-            "fields": fields or {"task": str(name)},
-            "suggestions": {question: _suggestion(control, prediction)},
-        }
-
-
-def _suggestion(control: Control, prediction: Prediction) -> dict[str, Any] | None:
-    """None if the prediction is that nothing was chosen: Argilla has no such suggestion."""
-    value = control.answer(prediction.label)
-    return None if value is None else {"value": value, "score": prediction.score, "agent": prediction.source}
-
-
-# Documents with a label, which doccano imports as JSON Lines.
-
-
-def doccano_documents(file: AnnotationFile, predictions: Predictions) -> Records:
-    """``text`` and ``label``; doccano keeps everything else as the document's metadata."""
-    if file.data is None:
-        raise InputError(f"{file.path}: contains no texts, which doccano needs; pass an export with the texts")
-    table = texts_of(file.data, text=None, where=str(file.path))
-    names = [] if table.ids is None else table.ids.tolist()
-    texts = dict(zip(map(str, names), table.texts, strict=True))
-    for name, prediction in predictions.items():
-        about = {"task": name, "probability": prediction.score}
-        asked = {} if prediction.source == MODEL else {"source": prediction.source}
-        yield {"text": texts.get(str(name), ""), "label": [str(prediction.label)], **about, **asked}
-
-
-# Predictions as annotation platforms import them: for tasks that a project has, or as new tasks.
-
-ENDINGS = {"label-studio": ".json", "argilla": ".json", "doccano": ".jsonl"}
-"""Platforms, and how the names of files end that they import."""
+ENDING = ".json"
 
 
 def prelabels(
-    to: str,
     file: AnnotationFile,
     predictions: Predictions | None,
     *,
@@ -266,57 +202,39 @@ def prelabels(
     with_annotations: bool = False,
     only_predicted: bool = False,
 ) -> tuple[Records, str]:
-    """Records that the platform ``to`` imports, and what to do with them.
+    """Records that Label Studio imports, and what to do with them.
 
     Parameters
     ----------
     file : AnnotationFile
         The tasks.
     predictions : mapping or None
-        Their predictions. Without any, Label Studio gets tasks, and other platforms have no use for the file.
+        Their predictions.
     new_tasks : bool
-        Write whole tasks, for another project, although the file is an export of that platform, so that a project has
+        Write whole tasks, for another project, although the file is an export of Label Studio, so that a project has
         these tasks already.
     with_annotations : bool
-        Label Studio: write the annotations of new tasks.
+        Write the annotations of new tasks.
     only_predicted : bool
         Of new tasks, write those with a prediction, in the order of the predictions.
     """
-    if predictions is None and to != "label-studio":
-        raise InputError(f"--to {to} writes predictions; pass them with --labels")
-    exists = file.format.startswith(to) and not new_tasks and predictions is not None
-    found = predictions or {}
-    if exists and to == "doccano":
-        raise InputError(
-            f"{file.path}: doccano cannot add labels to documents that it has; pass --new-tasks, and import the file "
-            "into a new project"
-        )
-    if to == "label-studio" and exists:
+    if file.format in OWN_FORMATS and not new_tasks and predictions is not None:
         note = "predictions for the project's own tasks; send them to its import/predictions"
-        return label_studio_predictions(file, found), note
-    if to == "label-studio":
-        only = list(found) if only_predicted else None
-        records = label_studio_tasks(file, found, with_annotations=with_annotations, only=only)
-        return records, "tasks; import them into a project"
-    if to == "doccano":
-        return doccano_documents(file, found), "labelled documents; import them as JSONL into a project"
-    kind, write = (
-        ("suggestions for the dataset's own records", argilla_suggestions)
-        if exists
-        else ("records with suggestions", argilla_new_records)
-    )
-    return write(file, found), f"{kind}; log them with dataset.records.from_json"
+        return label_studio_predictions(file, predictions), note
+    found = predictions or {}
+    only = list(found) if only_predicted else None
+    records = label_studio_tasks(file, found, with_annotations=with_annotations, only=only)
+    return records, "tasks; import them into a project"
 
 
-def fill_prelabels(to: str, records: Iterable[dict[str, Any]], temporary: Path) -> int:
-    """Write the records to a temporary place, as the platform reads them; returns how many there are."""
-    first, between, last = ("[\n", ",\n", "\n]\n") if ENDINGS[to] == ".json" else ("", "\n", "\n")
+def fill_prelabels(records: Iterable[dict[str, Any]], temporary: Path) -> int:
+    """Write the records to a temporary place as a JSON list; returns how many there are."""
     count = 0
     with temporary.open("w", encoding="utf-8") as out:
         for record in records:
-            out.write((between if count else first) + json.dumps(record, ensure_ascii=False, default=_plain))
+            out.write((",\n" if count else "[\n") + json.dumps(record, ensure_ascii=False, default=_plain))
             count += 1
-        out.write(last if count else "[]\n" if first else "")
+        out.write("\n]\n" if count else "[]\n")
     return count
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conal.errors import DataWarning, InputError, examples, warn
-from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, Control, Question, ask, only_answer
+from conal.io.annotation_file import UNLABELLED, AnnotationFile, Collector, Question, ask
 from conal.io.platforms import Importer, register
 from conal.io.platforms.files import Head, load_records
 from conal.parameters.reading import ReadOptions
 
-WRITTEN_FIELDS = ("id", "fields", "metadata", "vectors", "_server_id")
-"""What a nested record is written back with."""
 FLAT_FIELDS = ("id", "status", "_server_id", "inserted_at", "updated_at")
 """What flat records have beside the fields, the first three of them always."""
 
@@ -26,12 +24,11 @@ class Response(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record of either layout; ``written`` is how Argilla takes a nested one back, without its responses."""
+    """A record of either layout."""
 
     task: Any
     data: dict[str, Any]
     responses: dict[str, list[Response]]
-    written: dict[str, Any] | None
 
 
 @register("argilla")
@@ -70,7 +67,7 @@ class Argilla(Importer):
                 "export flat records, which do: records.to_list(flatten=True), or records.to_datasets()",
                 DataWarning,
             )
-        return found.finish(control=_control_of(records, question))
+        return found.finish()
 
     def _refuse(self, records: list[dict[str, Any]], path: Path) -> NoReturn:
         if (records and self.sniff(Head("json", record=records[0]))) or any("fields" in record for record in records):
@@ -102,18 +99,6 @@ def _asked(names: list[str], options: ReadOptions, path: Path) -> Question:
     return Question(options.question or "", named=options.question is not None)
 
 
-def _control_of(records: list[Record], question: Question) -> Control:
-    """The question, how the dataset writes each label, and its records without responses, if they are complete."""
-    given = [response.value for record in records for response in record.responses.get(question.name, [])]
-    answers = {str(label): value for value in given for label, reason in [only_answer(value)] if reason is None}
-    own: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        if record.written is not None:
-            own.setdefault(str(record.task), []).append(record.written)
-    key = "choices" if any(isinstance(value, list) for value in given) else "value"
-    return Control(question.name, None, "suggestion", key, answers, own).about(question.choice)
-
-
 def _parsed(record: dict[str, Any], k: int, task: str | None, path: Path) -> Record:
     """A record of either layout; ``k`` counts from 0."""
     where = f"{path}: record {k + 1}"
@@ -122,11 +107,10 @@ def _parsed(record: dict[str, Any], k: int, task: str | None, path: Path) -> Rec
         fields, given = record["fields"], record.get("responses")
         data = fields if isinstance(fields, dict) else {}
         responses = {name: _listed(each) for name, each in given.items()} if isinstance(given, dict) else {}
-        written = {key: value for key, value in record.items() if key in WRITTEN_FIELDS} if data is fields else None
     else:
         data = {k: v for k, v in record.items() if k not in FLAT_FIELDS and k.split(".")[0] not in asked}
-        responses, written = {name: _parallel(record, name, where) for name in asked}, None
-    return Record(_task_name(record, data, k, task, where), data, responses, written)
+        responses = {name: _parallel(record, name, where) for name in asked}
+    return Record(_task_name(record, data, k, task, where), data, responses)
 
 
 def _listed(responses: Any) -> list[Response]:
