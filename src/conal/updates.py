@@ -25,6 +25,7 @@ from conal.io.model_folder import (
     Tensors,
     annotator_info_from_json,
     annotator_info_to_json,
+    columns_of,
     names_from_json,
     names_to_json,
     write_model,
@@ -41,7 +42,7 @@ FITTED = "fitted."
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
 COMMON_ATTRIBUTES = {
     *("annotations_", "classes_", "task_ids_", "annotator_ids_", "probas_", "codes_", "labels_"),
-    *("known_codes_", "inclusion_", "annotator_info_", "learned_from_", "results_"),
+    *("known_codes_", "inclusion_", "annotator_info_", "learned_from_", "results_", "columns_"),
 }
 """Attributes that every aggregator has, and that are stored or made otherwise."""
 
@@ -66,6 +67,7 @@ def save(fitted: Aggregator, folder: str | PathLike[str], *, overwrite: bool = F
         "fitted": {name: value for name, value in own.items() if _is_plain(value)},
         "learned_from": list(fitted.learned_from_),
         **annotator_info_to_json(fitted.annotator_info_),
+        "columns": dict(fitted.columns_),
     }
     tensors: dict[str, npt.NDArray[Any]] = {
         **labels_to(crowd),
@@ -129,6 +131,7 @@ def _restore(folder: ModelFolder) -> Aggregator:
     crowd = labels_from(tensors, (task_ids, annotator_ids, classes), config["ordinal"] is True)
     probas, made.known_codes_, made.inclusion_ = _posterior(tensors, crowd)
     made.annotator_info_ = annotator_info_from_json(config, annotator_ids)
+    made.columns_ = columns_of(config)
     arrays = {name.removeprefix(FITTED): array for name, array in tensors.items() if name.startswith(FITTED)}
     for name, value in {**dict(config["fitted"]), **arrays}.items():
         if not ATTRIBUTE.fullmatch(name) or name in COMMON_ATTRIBUTES:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -175,6 +177,8 @@ class Fitted:
     inclusion_: FloatArray | None = None
     annotator_info_: AnnotatorInfo | None = None
     learned_from_: tuple[TrainingRecord, ...] = ()
+    columns_: Mapping[str, str] = MappingProxyType({})
+    """Columns of the files of labels that the command line has read, which further files may have too."""
     class_prior_: FloatArray
     _previous: FloatArray | None = None
     """Posterior (N, C) from which an update starts, while it lasts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from conal.cli.inputs import (
     Defend,
     TrueLabels,
     check_results,
+    columns_to_keep,
     defended_labels,
     offer_truth,
     read_info,
@@ -159,12 +160,14 @@ def aggregate(
         is_vote = isinstance(aggregator, VoteAggregator)  # which cannot read labels backwards
         crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or not first)
     with decoding(reading.encoding):
-        known = read_sample(true_labels, reading, file, crowd)
+        own = replace(reading, task=columns_to_keep(file, reading).get("task"))
+        known = read_sample(true_labels, own, file, crowd)
         info = read_info(annotator_info, crowd, reading)
     offer_truth(true_labels, len(file.true_labels), quiet=quiet)
     _fit(aggregator, crowd, known, info)
     if not first:
         return
+    aggregator.columns_ = columns_to_keep(file, reading)
     lead = outputs.write(aggregator, overwrite=overwrite)
     result = {
         "out": out,
@@ -232,7 +235,7 @@ class Outputs:
 
     def write(self, fitted: Aggregator, *, overwrite: bool) -> str:
         """Write everything; the first lines of the report."""
-        from conal.io.model_folder import confusion_table
+        from conal.io.model_folder import confusion_table, with_own_names
         from conal.io.tables import write_tables
 
         crowd, found = fitted.annotations_, None if self.report is None else fitted.results_
@@ -249,7 +252,8 @@ class Outputs:
             from conal.report.notebook import ReportPage  # loads charts
 
             page = ReportPage(found.report)
-            tables |= {self.report / name: table for name, table in found.tables.items()}
+            own = {"labels.csv": with_own_names(found.tables["labels.csv"], fitted.columns_)}
+            tables |= {self.report / name: table for name, table in (dict(found.tables) | own).items()}
             texts = {self.report / REPORT: compact_json(page.document), self.report / PAGE: page.html}
             lead = page.lead
         _warn_of_unlabelled(fitted, self.out)
@@ -279,12 +283,12 @@ def _annotator_table(fitted: Aggregator, found: Findings | None) -> pa.Table:
 
 def inferred_labels(fitted: Aggregator) -> pa.Table:
     """The table of labels: a row for every task, empty where nobody labelled it."""
-    from conal.io.model_folder import label_table, labelled_tasks
+    from conal.io.model_folder import label_table, labelled_tasks, with_own_names
 
     crowd = fitted.annotations_
     levels = crowd.levels() if crowd.ordinal else None
     found = fitted.task_ids_, fitted.probas_, fitted.classes_, fitted.codes_
-    return label_table(*found, labelled_tasks(fitted), levels=levels)
+    return with_own_names(label_table(*found, labelled_tasks(fitted), levels=levels), fitted.columns_)
 
 
 def _warn_of_unlabelled(fitted: Aggregator, out: Path) -> None:

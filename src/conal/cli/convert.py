@@ -144,7 +144,8 @@ def _records(
     """What Label Studio imports: tasks, or predictions for the tasks of the project that the file is an export of."""
     from conal.io.platform_files import prelabels, read_predictions
 
-    predictions, is_list = (None, False) if inferred is None else read_predictions(inferred, file.all_tasks())
+    named = file.columns.get("task")
+    predictions, is_list = (None, False) if inferred is None else read_predictions(inferred, file.all_tasks(), named)
     return prelabels(file, predictions, new_tasks=new_tasks, with_annotations=with_annotations, only_predicted=is_list)
 
 

@@ -20,6 +20,7 @@ from conal.cli.inputs import (
     ShowOptions,
     TrueLabels,
     check_show,
+    columns_to_keep,
     defended_labels,
     offer_truth,
 )
@@ -185,6 +186,7 @@ def fit(
         return
     measure_by_true_labels(estimator, quiet=quiet)
     estimator.exhibit(shown)
+    estimator.columns_ = columns_to_keep(file, reading, instances.text_column)
     page = finish(estimator, out, overwrite=overwrite, with_page=not no_report, keep_data=keep_data, verbose=not quiet)
     seconds = time.perf_counter() - began
     result = {"out": out, "files": contributions, **estimator.metrics_, "total_seconds": seconds}

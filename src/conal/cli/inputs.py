@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -229,8 +229,9 @@ class FitFiles:
         from conal.io.features import check_row_order
         from conal.io.images import items_of
 
-        validation = self._read_validation()
         file = read_labels(self.labels, self.reading, unlabelled=False)
+        self = replace(self, reading=replace(self.reading, task=columns_to_keep(file, self.reading).get("task")))
+        validation = self._read_validation()
         crowd = file.annotations
         items = items_of(file.data, self.text_column)
         shown = exhibits_of(self.show, crowd.task_ids.tolist(), file=file, items=items, texts=self._shown_texts(file))
@@ -330,6 +331,26 @@ def read_instances(
     if text_column is not None:
         raise InputError("--set text_column: this model was trained on features, not on texts; leave it out")
     return read_features(path, task=task, fallback_to_aliases=fallback_to_aliases)
+
+
+def columns_to_keep(
+    file: AnnotationFile | None, reading: ReadOptions, text_column: str | None = None
+) -> dict[str, str]:
+    """What a folder remembers of the columns of the files of labels; see :data:`conal.io.model_folder.COLUMN_ROLES`."""
+    from conal.data.frames import is_name_column
+
+    found = {} if file is None else {**file.columns, "format": file.format}
+    if reading.task is None and is_name_column(found.get("task", "task"), ["task"]):
+        found.pop("task", None)  # found anyway, and tables of features may have a better one
+    own = {"task": reading.task, "tasks_called": reading.task, "text": text_column}
+    return found | {role: name for role, name in own.items() if name is not None}
+
+
+def if_there(path: Path, name: str | None) -> str | None:
+    """A column that an earlier file had, if this one has it too."""
+    from conal.io.platforms.files import read_head
+
+    return name if name is not None and path.is_file() and name in read_head(path).fields else None
 
 
 def texts_by_task(table: TextTable) -> dict[Any, str]:

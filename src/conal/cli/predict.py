@@ -10,7 +10,7 @@ import typer
 
 from conal.cli import options
 from conal.cli.fit import InstanceOptions
-from conal.cli.inputs import check_ending, check_results, read_instances, texts_by_task
+from conal.cli.inputs import check_ending, check_results, if_there, read_instances, texts_by_task
 from conal.cli.options import class_name
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
@@ -74,6 +74,7 @@ def predict(
     """
     from conal.estimator import load
     from conal.io import write_table
+    from conal.io.model_folder import with_own_names
     from conal.io.platform_files import check_classes
     from conal.io.tables import decoding
 
@@ -92,7 +93,8 @@ def predict(
     table = _table(instances.ids, estimator.predict_proba(instances), estimator)
     note = ""
     if to is None:
-        write_table(table, out)
+        own = {} if reading.task is None else {"tasks_called": reading.task}
+        write_table(with_own_names(table, {**estimator.columns_, **own}), out)
     else:
         if file is None:
             raise InputError(
@@ -202,7 +204,9 @@ class PredictFiles:
             )
         if file.data is None:
             raise InputError(f"{self.tasks}: contains no texts ({file.title}); pass them with --text")
-        texts = texts_of(file.data, text=self.wanted.text_column, where=str(self.tasks))
+        known = self.model.columns_.get("text")
+        column = self.wanted.text_column or (known if known in file.data.column_names else None)
+        texts = texts_of(file.data, text=column, where=str(self.tasks))
         return as_numbers(self.model.text_features_, texts), file
 
     def _table(self) -> ToPredict:
@@ -222,8 +226,11 @@ class PredictFiles:
         return as_numbers(self.model.text_features_, table), file
 
     def _read(self, path: Path, *, fallback_to_aliases: bool = True) -> Any:
-        texts, column = self.model.text_features_ is not None, self.wanted.text_column
-        options: dict[str, Any] = {"texts": texts, "task": self.reading.task, "text_column": column}
+        known = self.model.columns_
+        texts = self.model.text_features_ is not None
+        column = self.wanted.text_column or (if_there(path, known.get("text")) if texts else None)
+        task = self.reading.task or if_there(path, known.get("task"))
+        options: dict[str, Any] = {"texts": texts, "task": task, "text_column": column}
         return read_instances(path, **options, fallback_to_aliases=fallback_to_aliases)
 
     def _is_export(self) -> bool:
@@ -241,7 +248,7 @@ class PredictFiles:
     def _import(self) -> AnnotationFile:
         from conal.io import import_file
 
-        return import_file(self.tasks, replace(self.reading, unlabelled=True))
+        return import_file(self.tasks, replace(self.reading, unlabelled=True), usual=self.model.columns_)
 
 
 def _file_of(path: Path, texts: TextTable) -> AnnotationFile:

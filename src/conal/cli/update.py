@@ -10,7 +10,7 @@ import typer
 
 from conal.cli import options
 from conal.cli.aggregate import inferred_labels
-from conal.cli.inputs import check_results, read_info, read_instances
+from conal.cli.inputs import check_results, if_there, read_info, read_instances
 from conal.errors import InputError
 from conal.parameters.reading import ReadOptions
 
@@ -87,11 +87,11 @@ class NewLabels(NamedTuple):
     wanted: options.TextOptions
     reading: ReadOptions
 
-    def read(self) -> AnnotationFile:
-        """The files of new labels as one."""
+    def read(self, fitted: Any) -> AnnotationFile:
+        """The files of new labels as one; of columns that are called as before, options need not say so."""
         from conal.io import import_file
 
-        file = import_file(self.labels, self.reading)
+        file = import_file(self.labels, self.reading, usual=fitted.columns_)
         file.warn_of_dropped()
         return file
 
@@ -112,11 +112,12 @@ class NewLabels(NamedTuple):
             raise InputError("--text: this model was trained on features; pass --features of the new tasks")
         if fitted.text_features_ is not None and self.features is not None:
             raise InputError("--features: this model was trained on texts; pass --text of the new tasks")
-        path, text = self.text or self.features, self.wanted.text_column
+        path, texts, known = self.text or self.features, fitted.text_features_ is not None, fitted.columns_
         if path is None:
             return None
-        texts = fitted.text_features_ is not None
-        X = read_instances(path, texts=texts, task=self.reading.task, text_column=text)
+        text = self.wanted.text_column or (if_there(path, known.get("text")) if texts else None)
+        task = self.reading.task or if_there(path, known.get("task"))
+        X = read_instances(path, texts=texts, task=task, text_column=text)
         check_row_order(X, file.annotations.task_ids)
         return X
 
@@ -127,7 +128,8 @@ def _update_aggregator(new: NewLabels) -> dict[str, Any]:
 
     if any((new.features, new.text, new.wanted.text_column)):
         raise InputError("--features and --text are for model folders; an aggregator has labels alone, so leave it out")
-    fitted, file = load(new.folder), new.read()
+    fitted = load(new.folder)
+    file = new.read(fitted)
     before = fitted.annotations_
     fitted.update(file.annotations, annotator_info=new.read_info(before, file), where=file.where)
     if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
@@ -145,12 +147,13 @@ def _update_aggregator(new: NewLabels) -> dict[str, Any]:
 def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str, Any]:
     from conal.estimator import load
     from conal.estimator.folder import save
+    from conal.io.model_folder import with_own_names
     from conal.io.tables import write_tables
     from conal.report.page import render
 
     fitted = load(new.folder)
     fitted.verbose = verbose
-    file = new.read()
+    file = new.read(fitted)
     X = new.read_instances(fitted, file)
     before = None if fitted.kept_ is None else fitted.kept_.found[1]
     fitted.update(X, file.annotations, annotator_info=new.read_info(before, file), where=file.where)
@@ -158,7 +161,7 @@ def _update_model(new: NewLabels, *, with_page: bool, verbose: bool) -> dict[str
     after = fitted.kept_.found[1]
     page = render(fitted.results_.report) if with_page else None
     if new.out is not None:  # before the folder: whenever the command ends, it can be repeated
-        write_tables({new.out: fitted.tables_["labels.csv"]})
+        write_tables({new.out: with_own_names(fitted.tables_["labels.csv"], fitted.columns_)})
     save(fitted, new.folder, page=page, keep_data=True, overwrite=True)
     return {
         "model": new.folder,

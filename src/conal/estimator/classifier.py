@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -84,6 +85,8 @@ class FittedClassifier:
     annotator_info_: AnnotatorInfo | None = None
     asked_: Asked | None = None
     learned_from_: tuple[TrainingRecord, ...] = ()
+    columns_: Mapping[str, str] = MappingProxyType({})
+    """Columns of the files of labels that the command line has read, which further files may have too."""
     kept_: TrainingData | None = None
     instance_shape_: tuple[int, ...]
     n_features_in_: int

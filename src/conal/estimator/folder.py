@@ -35,9 +35,11 @@ from conal.io.model_folder import (
     ModelFolder,
     annotator_info_from_json,
     annotator_info_to_json,
+    columns_of,
     names_from_json,
     names_to_json,
     proba_columns,
+    with_own_names,
     write_model,
 )
 from conal.methods import CrowdMethod, Problem
@@ -165,6 +167,8 @@ def save(
         config["n_true_labels"] = problem.n_true_labels
     if fitted.ordinal_:
         config["ordinal"] = True
+    if fitted.columns_:
+        config["columns"] = dict(fitted.columns_)
     config |= annotator_info_to_json(fitted.annotator_info_)
     tensors = {name: tensor.detach().numpy() for name, tensor in fitted.model_.state_dict().items()}
     tensors |= to_tensors(asked_of(fitted))
@@ -175,7 +179,8 @@ def save(
         numbers, documents[TEXT] = fitted.text_features_.state()
         tensors |= {TEXT_TENSOR + name: array for name, array in numbers.items()}
     data = data_tensors(fitted) if keep_data else None
-    figures, tables = fitted.metrics_, fitted.tables_
+    figures, tables = fitted.metrics_, dict(fitted.tables_)
+    tables["labels.csv"] = with_own_names(tables["labels.csv"], fitted.columns_)
     write_model(folder, tensors, config, figures, tables, documents, page=page, data=data, overwrite=overwrite)
 
 
@@ -209,6 +214,7 @@ def _restore(folder: ModelFolder, backbone: Any) -> CrowdClassifier:
     made.classes_ = names_from_json(_listed(config, "classes"))
     made.ordinal_ = config.get("ordinal", False) is True
     made.annotator_ids_ = names_from_json(_listed(config, "annotator_ids"))
+    made.columns_ = columns_of(config)
     made.annotator_info_ = annotator_info_from_json(config, made.annotator_ids_)
     made.instance_shape_ = checked_instance_shape(config["instance_shape"], str(folder.path))
     made.n_features_in_ = prod(made.instance_shape_)
@@ -283,7 +289,7 @@ def _stored_results(folder: ModelFolder, made: CrowdClassifier, task_ids: Names 
     names = {"class": made.classes_, "annotator": made.annotator_ids_}
     names |= {} if task_ids is None else {"task": task_ids}
     tables = [folder.checked(name).name for name in folder.files if name.endswith(".csv")]
-    return StoredResults(read_tables(folder.path, tables, names), report)
+    return StoredResults(read_tables(folder.path, tables, names, made.columns_), report)
 
 
 def _restore_labels(made: CrowdClassifier, task_ids: Names | None) -> None:

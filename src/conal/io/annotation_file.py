@@ -138,6 +138,8 @@ class AnnotationFile:
         Annotator, as text, to name, where the file has names beside what it calls the annotators.
     numbered : bool
         Whether the file has no names for its tasks, so that they are row numbers.
+    columns : dict
+        Role (task, worker, label) to the column of a table in which it was found, and the user's options of such names.
     parts : tuple of AnnotationFile
         The files, each by itself, if several were read as one; ``path`` is then the first of them.
     """
@@ -154,6 +156,7 @@ class AnnotationFile:
     choice_question: str | None = None
     people: Mapping[str, str] = field(default_factory=dict)
     numbered: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[AnnotationFile, ...] = ()
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from conal._files import real_path
@@ -72,6 +73,7 @@ def join_files(parts: Sequence[AnnotationFile], options: ReadOptions) -> Annotat
         control=_join_controls([part.control for part in parts]),
         choice_question=next((part.choice_question for part in parts if part.choice_question is not None), None),
         people={who: name for part in parts for who, name in part.people.items()},
+        columns={role: name for part in reversed(parts) for role, name in part.columns.items()},
         parts=tuple(parts),
     )
 
@@ -170,7 +172,7 @@ class PlainTable(Reader):
     def read(self, path: Path, options: ReadOptions) -> AnnotationFile:
         named = {"task": options.task, "worker": options.worker, "label": options.label}
         kind = table_kind(path, options.format)
-        columns = read_roles(path, options.format, named)
+        columns, names = read_roles(path, options.format, named)
         crowd = annotations_from(
             columns.pop("task"),
             columns.pop("worker"),
@@ -180,7 +182,7 @@ class PlainTable(Reader):
             untyped=kind in UNTYPED,
             times=columns.pop("time", None),
         )
-        return AnnotationFile(path, kind, self.title, crowd)
+        return AnnotationFile(path, kind, self.title, crowd, columns=names)
 
 
 class Matrix(Reader):
@@ -218,6 +220,7 @@ def plain_reader(path: Path, format: str | None) -> Reader:  # noqa: A002 - the 
 
 # Import annotation files: detect the format, unless it is given, and choose the reader.
 
+EMPTY: Mapping[str, str] = MappingProxyType({})
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 """One file, or several that are read as one."""
 
@@ -240,25 +243,31 @@ def read_annotations(path: Paths, options: ReadOptions | None = None, **keywords
     return file.annotations
 
 
-def import_file(path: Paths, options: ReadOptions | None = None, **keywords: Any) -> AnnotationFile:
-    """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`."""
+def import_file(
+    path: Paths, options: ReadOptions | None = None, *, usual: Mapping[str, str] = EMPTY, **keywords: Any
+) -> AnnotationFile:
+    """Annotations, true labels, data of the tasks, and dropped annotations; see :func:`read_annotations`.
+
+    ``usual`` are the ``columns`` of an earlier file: where this one has them, options need not name them.
+    """
     if options is None or keywords:
         options = replace(options or ReadOptions(), **keywords)
     check_parameters(options)
     with tables.decoding(options.encoding):
-        return _import(path, options)
+        return _import(path, options, usual)
 
 
-def _import(path: Paths, options: ReadOptions) -> AnnotationFile:
+def _import(path: Paths, options: ReadOptions, usual: Mapping[str, str]) -> AnnotationFile:
     paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
     _refuse_repeats(paths)
-    readers = [_reader(each, options) for each in paths]
+    readers = [_reader(each, options, usual) for each in paths]
     if len(paths) == 1:
         options.refuse_unused(readers[0].takes, readers[0].title)
-        return _finished(_read(readers[0], paths[0], options), options)
+        return _finished(_read(readers[0], paths[0], options, usual), options)
     takes = list(dict.fromkeys(name for reader in readers for name in reader.takes))
     options.refuse_unused(takes, "any of these files")
-    parts = [_read(reader, each, options.only(reader.takes)) for reader, each in zip(readers, paths, strict=True)]
+    pairs = zip(readers, paths, strict=True)
+    parts = [_read(reader, each, options.only(reader.takes), usual) for reader, each in pairs]
     return _finished(join_files(parts, options), options)
 
 
@@ -272,10 +281,17 @@ def _finished(file: AnnotationFile, options: ReadOptions) -> AnnotationFile:
     return replace(file, annotations=file.annotations.as_ordinal(listed, where=file.where))
 
 
-def _read(reader: Reader, path: Path, options: ReadOptions) -> AnnotationFile:
+def _read(reader: Reader, path: Path, options: ReadOptions, usual: Mapping[str, str]) -> AnnotationFile:
+    known: dict[str, Any] = {role: usual[role] for role in reader.takes if role in usual}
+    known = {role: name for role, name in known.items() if getattr(options, role) is None}
+    if known and usual.get("format") != getattr(reader, "name", None):  # fields of exports are not in every record
+        known = {role: name for role, name in known.items() if name in read_head(path).fields}
+    options = replace(options, **known) if known else options
     # Escapes of JSON can write half of a surrogate pair, which no file can contain.
     with refusing((UnicodeEncodeError,), f"{path}: a name contains an incomplete character: {{}}; export it again"):
-        return reader.read(path, options)
+        found = reader.read(path, options)
+    named = {role: getattr(options, role) for role in reader.takes if isinstance(getattr(options, role), str)}
+    return replace(found, columns={**found.columns, **named})
 
 
 def _refuse_repeats(paths: Sequence[Path]) -> None:
@@ -294,7 +310,7 @@ def detect(path: Path) -> tuple[list[Importer], Head]:
     return [importer for importer in known if importer.takes_kind(head.kind) and importer.sniff(head)], head
 
 
-def _reader(path: Path, options: ReadOptions) -> Reader:
+def _reader(path: Path, options: ReadOptions, usual: Mapping[str, str]) -> Reader:
     """The reader for the file."""
     format = options.format  # noqa: A001
     if not path.exists():
@@ -309,7 +325,8 @@ def _reader(path: Path, options: ReadOptions) -> Reader:
         if (found and wanted not in found) or not wanted.takes_kind(head.kind):  # clearly something else
             wanted.unlike(path, f"{found[0].title} ({head.describe()})" if found else head.describe())
         return wanted
-    if {options.worker, options.label} & set(head.header):  # of annotators, or of labels: a row is one label
+    rows = {options.worker, options.label, usual.get("worker"), usual.get("label")}
+    if rows & set(head.header):  # of annotators, or of labels: a row is one label
         found = [importer for importer in found if importer.name != "wide"]
     if len(found) > 1:
         raise InputError(

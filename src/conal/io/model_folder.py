@@ -402,6 +402,28 @@ def _check_files(config: Mapping[str, Any], where: Path) -> None:
         raise ModelFolderError(f"{where}: has no digest of every file; fit the model again")
 
 
+# The columns of the user's files, which commands that read further files look for first.
+
+COLUMN_ROLES = {"task", "worker", "label", "question", "format", "text", "tasks_called"}
+"""What a folder remembers; "tasks_called" is the column of tasks as the user named it, for tables of results."""
+
+
+def columns_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """The columns in a configuration; none in folders of earlier versions."""
+    columns = config.get("columns", {})
+    if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
+        raise TypeError(f"columns must be names, not {examples([columns])}")
+    return {role: name for role, name in columns.items() if role in COLUMN_ROLES}
+
+
+def with_own_names(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """A table of labels in which the column of tasks is called as in the user's files, if the user named it."""
+    called = columns.get("tasks_called", "task")
+    if called in table.column_names:
+        return table
+    return table.rename_columns([called if name == "task" else name for name in table.column_names])
+
+
 # Tables of results: labels of tasks, quality of annotators, confusion matrices.
 
 ColumnKind = Literal["task", "annotator", "class", "count"]

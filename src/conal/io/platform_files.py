@@ -43,19 +43,21 @@ Predictions = Mapping[Any, Prediction]
 """Name of a task to its prediction."""
 
 
-def read_predictions(path: Path, crowd: Annotations) -> tuple[dict[Any, Prediction], bool]:
+def read_predictions(path: Path, crowd: Annotations, task: str | None = None) -> tuple[dict[Any, Prediction], bool]:
     """The labels in a table (``task``, ``label``, ``probability``), and whether the table is a work list.
 
-    A work list (``suggestions.csv``) says whom to ask about a task. Its predictions are in the order of the list, and
-    their source says whom to ask: platforms filter by it.
+    The column of tasks may be called by a usual name, or ``task``, as the user named it for the files of labels. A work
+    list (``suggestions.csv``) says whom to ask about a task. Its predictions are in the order of the list, and their
+    source says whom to ask: platforms filter by it.
     """
     if _is_empty_list(path):
         return {}, True
-    table = read_table(path)
+    table = read_table(path, names=[task])
     if "label" in table.column_names:  # empty for tasks without any label
         table = table.filter(blank_to_null(table["label"]).is_valid())
     is_list = set(table.column_names) >= WORK_LIST
-    gold = gold_from_table(table, label="label", keep=crowd.classes, where=str(path))
+    named = task if task in table.column_names else None
+    gold = gold_from_table(table, task=named, label="label", keep=crowd.classes, where=str(path))
     known = gold.for_tasks(crowd)
     names = [] if gold.task_ids is None else [spelling(task) for task in gold.task_ids.tolist()]
     scores = _by_task(names, table, "probability", str(path))

@@ -125,8 +125,12 @@ def read_table(
     return table
 
 
-def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None]) -> dict[str, pa.ChunkedArray]:  # noqa: A002
-    """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, batch by batch.
+def read_roles(
+    path: Path,
+    format: str | None,  # noqa: A002
+    wanted: Mapping[str, str | None],
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
+    """The column of each role as Arrow dictionaries, that is 32-bit codes and distinct names, and how it is called.
 
     If the table has a column of times, it is there too, as "time".
     """
@@ -149,7 +153,7 @@ def read_roles(path: Path, format: str | None, wanted: Mapping[str, str | None])
         return with_class_names(column, classes[name], where) if name in classes else decoded(column, where)
 
     times = {"time": table[found.pop("time")]} if "time" in found else {}
-    return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()} | times
+    return {role: map_names(table[name], partial(named, name=name)) for role, name in found.items()} | times, found
 
 
 def _refuse_wide(path: Path, header: Sequence[str], wanted: Mapping[str, str | None]) -> None:

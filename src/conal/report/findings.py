@@ -120,7 +120,7 @@ class Tables(Mapping[str, pa.Table]):
         return f"Tables({', '.join(self)})"
 
 
-def read_tables(folder: Path, files: Iterable[str], names: NamesOf) -> dict[str, pa.Table]:
+def read_tables(folder: Path, files: Iterable[str], names: NamesOf, columns: Mapping[str, str]) -> dict[str, pa.Table]:
     """The tables of a model folder, as :class:`conal.report.findings.Findings` made them.
 
     Names of classes and annotators become what they were; ids of tasks are text unless all of them are numbers.
@@ -129,12 +129,21 @@ def read_tables(folder: Path, files: Iterable[str], names: NamesOf) -> dict[str,
     ----------
     names : mapping
         Kind of column ("class", "annotator") to the names that it may contain.
+    columns : mapping
+        What the folder remembers of the user's columns: the tasks in labels.csv may be called so.
     """
     kinds: dict[str, dict[str, ColumnKind]] = {file: {} for file in sorted(files) if file.endswith(".csv")}
     for finding in all_findings():
         if finding.table in kinds:
             kinds[finding.table] |= finding.column_kinds(names["class"])
-    return {file: read_results(folder / file, columns, names) for file, columns in kinds.items()}
+    called = columns.get("tasks_called", "task")
+    if "labels.csv" in kinds:
+        kinds["labels.csv"].setdefault(called, "task")
+    tables = {file: read_results(folder / file, each, names) for file, each in kinds.items()}
+    labels = tables.get("labels.csv")
+    if labels is not None and "task" not in labels.column_names:
+        tables["labels.csv"] = labels.rename_columns([{called: "task"}.get(name, name) for name in labels.column_names])
+    return tables
 
 
 # All findings about a crowd: the tables of a model folder and ``report.json``, each computed once, when needed.

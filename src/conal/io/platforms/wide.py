@@ -96,7 +96,14 @@ class Wide(Importer):
         gold = zip(tasks.to_pylist(), sheet.column(truth[0]).to_pylist(), strict=True) if truth else ()
         known = true_labels_of(gold, labels.names, options, left_out, in_matrix=True)
         return AnnotationFile(
-            path, self.name, self.title, crowd, true_labels=known, dropped=dict(left_out), numbered=task is None
+            path,
+            self.name,
+            self.title,
+            crowd,
+            true_labels=known,
+            dropped=dict(left_out),
+            numbered=task is None,
+            columns={} if task is None else {"task": task},
         )
 
 
