@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # each is imported when it is first used
     from conal.aggregation.common_confusion import Backoff, CommonConfusion
     from conal.aggregation.dawid_skene import BayesianDawidSkene, DawidSkene, FastDawidSkene, OneCoinDawidSkene
     from conal.aggregation.glad import GLAD
+    from conal.aggregation.gold_pool import GoldPool
     from conal.aggregation.group_confusion import GroupConfusion
     from conal.aggregation.mace import MACE
     from conal.aggregation.message_passing import KOS, MMSR
@@ -34,6 +35,7 @@ __all__ = [
     "EnhancedBCC",
     "FastDawidSkene",
     "GoldMajorityVote",
+    "GoldPool",
     "GroupConfusion",
     "MajorityVote",
     "MinimaxEntropy",

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 AGGREGATORS = (
     "auto, backoff, bayes-dawid-skene, cbcc, common-confusion, dawid-skene, ebcc, fast-dawid-skene, glad, "
-    "gold-majority-vote, group-confusion, kos, mace, majority-vote, minimax-entropy, mmsr, multidimensional, one-coin, "
+    "gold-majority-vote, gold-pool, group-confusion, kos, mace, majority-vote, minimax-entropy, mmsr, multidimensional, one-coin, "
     "ordinal, wawa, worker-clustering, zero-based-skill"
 )
 """Names for the help, which imports no aggregator; a test compares them with the registry."""
-DEFAULT = "dawid-skene"
+DEFAULT, WITH_TRUE_LABELS = "dawid-skene", "gold-pool"
 SETTINGS = options.settable(ReadOptions, ReleaseOptions)
 """What ``--set`` takes, beside the aggregator's own parameters."""
 
@@ -103,7 +103,12 @@ def aggregate(
     *,
     labels: options.Labels,
     out: Out,
-    method: Annotated[str, typer.Option(help=f"Aggregation method: {AGGREGATORS}.")] = DEFAULT,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Aggregation method: {AGGREGATORS}.", show_default=f"{DEFAULT}; with --true-labels {WITH_TRUE_LABELS}"
+        ),
+    ] = None,
     true_labels: TrueLabels = None,
     annotators: Annotators = None,
     report: Report = None,
@@ -142,7 +147,7 @@ def aggregate(
     if privacy.private is not None:
         unfit: dict[str, Any] = {"annotators": annotators, "confusion": confusion, "report": report, "save": save}
         unfit |= {"without": without, "merge_spelling": merge_spelling}
-        unfit |= {"defend": defend, "set": bool(given), "method": method != DEFAULT}
+        unfit |= {"defend": defend, "set": bool(given), "method": method is not None}
         refuse_beside_private(**unfit)
         known_to_all = {"true_labels": true_labels, "annotator_info": annotator_info}
         release(labels, out, privacy, reading, **known_to_all, overwrite=overwrite, quiet=quiet, as_json=as_json)
@@ -151,6 +156,7 @@ def aggregate(
     outputs = Outputs(out, annotators, confusion, report, save)
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
     first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
+    method = method or _default(true_labels)
     aggregator = _make(method, options.remaining(given), verbose=not quiet)
     file = read_labels(labels, reading)
     crowd = file.annotations
@@ -181,6 +187,11 @@ def aggregate(
         "seconds": time.perf_counter() - began,
     }
     options.emit(result, "\n".join(filter(None, [summary_of(result), lead])), as_json=as_json, quiet=quiet)
+
+
+def _default(true_labels: Path | None) -> str:
+    """Several processes can share a fit of Dawid-Skene only."""
+    return WITH_TRUE_LABELS if true_labels is not None and process_number() == 1 else DEFAULT
 
 
 def _make(method: str, settings: dict[str, Any], *, verbose: bool) -> Aggregator:
