@@ -17,7 +17,7 @@ RNG = np.random.default_rng
 
 
 def crowd_and_truth(seed: int, n_tasks: int = 120, n_annotators: int = 9) -> tuple[Annotations, np.ndarray]:
-    """Three classes; two annotators in three fall for the same wrong class of most tasks, and some labels are absent."""
+    """Three classes; two annotators in three fall for the same wrong class of most tasks; some labels are absent."""
     rng = RNG(seed)
     truth = rng.integers(0, 3, n_tasks)
     trap, hard = (truth + rng.integers(1, 3, n_tasks)) % 3, rng.random(n_tasks) < 0.8

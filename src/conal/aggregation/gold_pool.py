@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from conal._arrays import FloatArray, IntArray
@@ -86,7 +87,6 @@ class GoldPool(Aggregator):
     """
 
     learns_from_abstentions: ClassVar[bool] = True
-    quick: ClassVar[bool] = False
 
     n_folds: Annotated[
         int, whole(2), Doc("Parts of the true labels; each is judged by a fit of Dawid-Skene without it.")
@@ -147,7 +147,7 @@ def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: 
     """
     known, targets = votes[gold], np.eye(n_classes)[truth]
     inner = (known @ known.T).toarray()
-    least, best = np.inf, None
+    least, best = np.inf, Reading(targets, targets)
     for penalty in RIDGES:
         inverse = np.linalg.inv(inner + penalty * np.eye(len(gold)))
         sums = inverse.sum(0)
@@ -158,7 +158,6 @@ def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: 
             least = (errors**2).mean()
             intercept = sums @ targets / sums.sum()
             best = Reading(np.asarray(votes @ (known.T @ coefficients)) + intercept, targets - errors)
-    assert best is not None
     return best
 
 
@@ -173,7 +172,7 @@ def weighted_vote(crowd: Annotations, gold: IntArray, truth: IntArray) -> Readin
     found = np.bincount(annotator, weights=right, minlength=crowd.n_annotators)
     per_task = crowd.n_annotations / max(int((crowd.labels_per_task() > 0).sum()), 1)
 
-    def odds(right: FloatArray, given: FloatArray, all_right: FloatArray, all_given: FloatArray) -> FloatArray:
+    def odds(right: Any, given: Any, all_right: Any, all_given: Any) -> FloatArray:
         usual = (all_right + 1) / (all_given + crowd.n_classes)
         skills = (right + USUAL_ACCURACY_LABELS * usual) / (given + USUAL_ACCURACY_LABELS)
         skills = skills.clip(*SKILLS)
@@ -182,16 +181,19 @@ def weighted_vote(crowd: Annotations, gold: IntArray, truth: IntArray) -> Readin
     own = np.bincount(task, weights=right, minlength=len(gold)), np.bincount(task, minlength=len(gold))
     others = [total - mine[task] for total, mine in zip((right.sum(), len(right)), own, strict=True)]
     left_out = odds(found[annotator] - right, given[annotator] - 1.0, *others)
-    every = odds(found, given.astype(np.float64), right.sum(), np.float64(len(right)))
+    every = odds(found, given, right.sum(), len(right))
     return Reading(
         _summed(crowd.tasks, crowd.labels, every[crowd.annotators], (crowd.n_tasks, crowd.n_classes)),
         _summed(task, label, left_out, (len(gold), crowd.n_classes)),
     )
 
 
-def _summed(rows: IntArray, columns: IntArray, weights: FloatArray, shape: tuple[int, int]) -> FloatArray:
+def _summed(
+    rows: npt.NDArray[Any], columns: npt.NDArray[Any], weights: FloatArray, shape: tuple[int, int]
+) -> FloatArray:
+    """(N, C) sums of weights by row and column."""
     cells = rows.astype(np.int64) * shape[1] + columns
-    return np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).reshape(shape)
+    return np.asarray(np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).reshape(shape), dtype=float)
 
 
 def pool_weights(scores: FloatArray, truth: IntArray) -> FloatArray:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 AGGREGATORS = (
     "auto, backoff, bayes-dawid-skene, cbcc, common-confusion, dawid-skene, ebcc, fast-dawid-skene, glad, "
-    "gold-majority-vote, gold-pool, group-confusion, kos, mace, majority-vote, minimax-entropy, mmsr, multidimensional, one-coin, "
-    "ordinal, wawa, worker-clustering, zero-based-skill"
+    "gold-majority-vote, gold-pool, group-confusion, kos, mace, majority-vote, minimax-entropy, mmsr, "
+    "multidimensional, one-coin, ordinal, wawa, worker-clustering, zero-based-skill"
 )
 """Names for the help, which imports no aggregator; a test compares them with the registry."""
 DEFAULT, WITH_TRUE_LABELS = "dawid-skene", "gold-pool"
