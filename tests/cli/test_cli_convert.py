@@ -30,14 +30,13 @@ def export(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("to", "ending"), [("csv", "csv"), ("crowd-kit", "csv"), ("parquet", "parquet")])
+@pytest.mark.parametrize(("to", "ending"), [("csv", "csv"), ("parquet", "parquet")])
 def test_tables(conal: Run, export: Path, tmp_path: Path, to: str, ending: str) -> None:
-    out, gold = tmp_path / f"out.{ending}", tmp_path / "gold.csv"
-    result = conal("convert", export, "--to", to, "--out", out, "--gold-out", gold, "--json").json()
+    out = tmp_path / f"out.{ending}"
+    result = conal("convert", export, "--to", to, "--out", out, "--json").json()
     assert (result["format"], result["n_annotations"], result["n_gold"]) == ("toloka", 3, 1)
     assert result["dropped"] == {"rejected by the requester": 1}
     assert read_annotations(out) == WANTED
-    assert gold.read_text() == "task,label\nt2,dog\n"
     if ending == "csv":
         assert out.read_text() == "task,worker,label\nt1,w1,cat\nt2,w1,dog\nt2,w2,dog\n"
 
@@ -174,8 +173,8 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     csv = ("--to", "csv", "--out", out)
     assert "--to csv writes .csv; choose" in conal("convert", export, "--to", "csv", "--out", "o.json").refusal()
     assert "need --to label-studio" in conal("convert", export, *csv, "--new-tasks").refusal()
-    assert "is an input file" in conal("convert", export, *csv, "--gold-out", export).refusal()
-    assert "is used for two tables" in conal("convert", export, *csv, "--gold-out", out).refusal()
+    tasks = ("--to", "label-studio", "--labels", tmp_path / "o.json", "--out", tmp_path / "o.json")
+    assert "is an input file" in conal("convert", export, *tasks).refusal()
     assert "no such file" in conal("convert", tmp_path / "nothing.json", *csv).refusal()
     run = conal("convert", export, "--to", "xml", "--out", out)
     assert run.code == 2
@@ -183,7 +182,3 @@ def test_what_is_refused(conal: Run, export: Path, tmp_path: Path) -> None:
     out.write_text("mine")
     assert "exists already" in conal("convert", export, *csv).refusal()
     assert out.read_text() == "mine"
-    table = tmp_path / "plain.csv"
-    table.write_text("task,worker,label\nt,w,x\n")
-    run = conal("convert", table, "--to", "csv", "--out", tmp_path / "n.csv", "--gold-out", tmp_path / "g.csv")
-    assert "contains no true labels" in run.refusal()
