@@ -26,9 +26,9 @@ def test_a_table_for_people_and_a_model_folder(conal: Run, out: Path) -> None:
     run = conal("demo", "--out", out, "--seeds", 1, "--epochs", 2)
     assert run.code == 0, run.err
     assert "1,000 images of digits" in run.out
-    for words in ("true labels (ceiling)", "majority vote", "CoNAL, cross-fitted", "no gold labels", str(out)):
+    for words in ("true labels (ceiling)", "majority vote", "cross-fitted EM, the default", "no gold labels", str(out)):
         assert words in run.out
-    assert "CoNAL, cross-fitted, with 50 gold labels" in run.out
+    assert "cross-fitted EM with 50 gold labels" in run.out
     loaded = package.load(out)
     assert loaded.method == "xconal"
     assert loaded.classes_.tolist() == list(range(10))

@@ -175,6 +175,7 @@ def test_the_report_says_what_was_supplied(data: CrowdDataset, truth: dict[Any, 
     plain = story(None)
     assert plain[0].endswith("No true label was used.")
     assert plain[1].startswith("<p>Qualities, probabilities and gains are the model's beliefs.")
+    assert plain[-2].endswith("The paper's two kinds of confusion infer the first labels only.")
 
 
 def test_fits_without_true_labels_warn_of_nothing(data: CrowdDataset) -> None:

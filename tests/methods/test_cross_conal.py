@@ -1,4 +1,4 @@
-"""Cross-fitted CoNAL: its noise model and E-step against loops, and what cross-fitting is for."""
+"""Cross-fitted EM: its noise model and E-step against loops, and what cross-fitting is for."""
 
 from __future__ import annotations
 

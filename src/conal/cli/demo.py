@@ -22,8 +22,8 @@ TITLES = {
     "gold": "true labels (ceiling)",
     "dl-mv": "majority vote",
     "conal": "CoNAL",
-    "xconal": "CoNAL, cross-fitted",
-    TAUGHT: f"CoNAL, cross-fitted, with {N_TAUGHT} gold labels",
+    "xconal": "cross-fitted EM, the default",
+    TAUGHT: f"cross-fitted EM with {N_TAUGHT} gold labels",
 }
 TITLE_WIDTH = 42
 
@@ -38,8 +38,9 @@ def demo(
 ) -> None:
     """Train on handwritten digits with labels of a simulated noisy crowd, and compare methods.
 
-    Compares true labels, majority vote, the paper's CoNAL and cross-fitted CoNAL, the last also with true labels of 50
-    training tasks, with several seeds each. Prints test accuracies and writes a model folder of the cross-fitted model.
+    Compares true labels, majority vote, the paper's CoNAL and cross-fitted EM, the default of conal fit, the last also
+    with true labels of 50 training tasks, with several seeds each. Prints test accuracies and writes a model folder of
+    the cross-fitted model.
     """
 
     from conal.datasets import digits
