@@ -273,7 +273,7 @@ def test_columns_by_name_format_and_duplicates(conal: Run, tmp_path: Path) -> No
     options = (*columns, "--method", "majority-vote", "--overwrite")
     run = conal("aggregate", tmp_path / "export.txt", "--out", tmp_path / "l.csv", *options)
     assert "1 rows repeat a (task, worker) pair" in run.err
-    assert [(row["task"], row["label"]) for row in rows_of(tmp_path / "l.csv")] == [("s", "rock"), ("t", "rock")]
+    assert [(row["song"], row["label"]) for row in rows_of(tmp_path / "l.csv")] == [("s", "rock"), ("t", "rock")]
     more = ("--set", "on_duplicate=first", "--true-labels", tmp_path / "gold.csv")
     assert conal("aggregate", tmp_path / "export.txt", "--out", tmp_path / "l.csv", *options, *more).code == 0
     assert [row["label"] for row in rows_of(tmp_path / "l.csv")] == ["pop", "pop"]

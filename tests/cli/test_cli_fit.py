@@ -171,13 +171,17 @@ def test_summary_is_for_people(conal: Run, crowd: Crowd, tmp_path: Path) -> None
     out = tmp_path / "m"
     run = conal("fit", crowd.labels, "--features", crowd.features, "--out", out, "--epochs", 2)
     assert run.code == 0
-    first, second, third, fourth, last = run.out.splitlines()
+    first, second, belief, *outcome, third, last = run.out.splitlines()
     assert first == f"xconal: {len(crowd.rows)} labels by 6 annotators on 90 tasks, 3 classes"
     assert "2 of 2 kept, the last one" in second
     assert third.endswith(str(out))
-    assert fourth == f"report: {out / 'report.html'}"
-    assert last.startswith("The model believes that ")
-    assert "conal plan MODEL --experts 50 --out plan.csv" in last
+    assert last == f"report: {out / 'report.html'}"
+    assert belief.startswith("The model believes that ")
+    assert f"conal plan {out} --experts 50 --out plan.csv" in belief
+    assert outcome[0].endswith("from the majority vote")
+    assert outcome[1].startswith("common confusions: ")
+    assert outcome[-3].startswith("1. Label fifty tasks yourself.")
+    assert f"conal plan {out} --experts 50" in outcome[-3]
 
 
 def test_quiet_says_nothing(conal: Run, crowd: Crowd, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_ids_are_carried_to_the_table(conal: Run, model: Path, shared_crowd: Cro
     run = conal("predict", model, features, "--out", tmp_path / "p.csv", *options)
     assert run.code == 0, run.err
     found = pv.read_csv(tmp_path / "p.csv")
-    assert found["task"].to_pylist() == ids
+    assert found["picture" if options else "task"].to_pylist() == ids
     np.testing.assert_allclose(probas_of(found), package.load(model).predict_proba(x), atol=1e-6)
 
 

@@ -25,7 +25,7 @@ def fit(crowd: Crowd, out: Path, *options: object) -> tuple[object, ...]:
 
 def cleaned(folder: Path, name: str = "labels.csv") -> dict[str, str]:
     with (folder / name).open(encoding="utf-8") as file:
-        return {row["task"]: row["label"] for row in csv.DictReader(file)}
+        return {next(iter(row.values())): row["label"] for row in csv.DictReader(file)}  # named by the user or not
 
 
 def wrong_labels(crowd: Crowd, count: int = 6) -> list[tuple[int, str]]:

@@ -245,7 +245,7 @@ class Outputs:
             check_target(self.save, AGGREGATOR, overwrite=overwrite)
 
     def write(self, fitted: Aggregator, *, overwrite: bool) -> str:
-        """Write everything; the first lines of the report."""
+        """Write everything; what the first screen of the report says."""
         from conal.io.model_folder import confusion_table, with_own_names
         from conal.io.tables import write_tables
 
@@ -266,7 +266,7 @@ class Outputs:
             own = {"labels.csv": with_own_names(found.tables["labels.csv"], fitted.columns_)}
             tables |= {self.report / name: table for name, table in (dict(found.tables) | own).items()}
             texts = {self.report / REPORT: compact_json(page.document), self.report / PAGE: page.html}
-            lead = page.lead
+            lead = "\n".join([page.lead, *page.outcome])
         _warn_of_unlabelled(fitted, self.out)
         write_tables(tables, texts)
         if self.save is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -342,12 +343,14 @@ def summary_of(
     known = metrics.get("n_true_labels", 0)
     certain = f"\n{count(known, 'true label', 'true labels')} taken as certain" if known else ""
     contributed = "".join(f"{line}\n" for line in files)
+    found = ReportPage(estimator.results_.report)
+    steps = "\n".join([found.lead, *found.outcome]).replace("conal plan MODEL", shlex.join(["conal", "plan", str(out)]))
     return (
         f"{estimator.method}: {metrics['n_annotations']:,} labels by {metrics['n_annotators']:,} annotators on "
         f"{metrics['n_tasks']:,} tasks, {len(estimator.classes_)} classes{predicted}{certain}\n{contributed}"
         f"epoch {metrics['best_epoch']} of {metrics['epochs']} kept, {RULES[metrics['selection']]}{score}{note}; "
         f"{seconds:.1f} s, of which {metrics['seconds']:.1f} s for epochs\n"
-        f"model folder: {out}"
+        f"{steps}\nmodel folder: {out}"
         + (f"\ndata for updates: {DATA}, {(out / DATA).stat().st_size / 1e6:,.1f} MB" if keep_data else "")
-        + ("" if page is None else f"\nreport: {page}\n{ReportPage(estimator.results_.report).lead}")
+        + ("" if page is None else f"\nreport: {page}")
     )

@@ -77,6 +77,13 @@ class ReportPage:
 
         return lead(self.document).striptags().replace("\xa0", " ")
 
+    @property
+    def outcome(self) -> list[str]:
+        """Lines of text: labels changed, common confusions, who is worst, and what to do next."""
+        from conal.report.page import outcome
+
+        return outcome(self.document)
+
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the page to a file, all at once.
 

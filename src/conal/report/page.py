@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+import shlex
 from functools import cache, partial
 from importlib import resources
 from os import PathLike
@@ -58,6 +60,28 @@ def lead(report: Report) -> Markup:
     """The first lines of the page: how many labels are right, and whether that was measured or is believed."""
     lines = template("lead.html").render(report=report).splitlines()
     return Markup(" ".join(filter(None, map(str.strip, lines))))  # noqa: S704 - the template escapes
+
+
+_STEPS = re.compile(r'<ol class="do">(.*?)</ol>', re.DOTALL)
+_LINK = re.compile(r"<a .*?</a>", re.DOTALL)
+
+
+def outcome(report: Report) -> list[str]:
+    """The first screen in a few lines of text: labels changed, common confusions, who is worst, and what to do next."""
+    changed = report["tasks"]["likely_wrong"]["total"]
+    lines = [f"{count(changed, 'label differs', 'labels differ')} from the majority vote"]
+    pairs = [pair for pair in report["common_confusion"]["pairs"] if pair["annotators_who_made_it"]][:3]
+    shown = (f"{short(a['true'])} is labelled {short(a['observed'])} ({percent(a['share'])})" for a in pairs)
+    lines += ["common confusions: " + (", ".join(shown) or "no two classes are confused often")]
+    for worst in worse_annotators(report["annotators"]["rows"], report["crowd"])[:1]:
+        basis = "measured" if worst.get("quality_basis") == "measured" else "believed"
+        labels = count(worst["num_examples_labeled"], "label", "labels")
+        right = f"{percent(worst['annotator_quality'])} of {labels} right ({basis})"
+        lines.append(f"worst annotator: {short(worst['worker'])}, {right}")
+    found = _STEPS.search(template("first.html").render(report=report, sentences=_sentences(report)))
+    steps = [Markup(_LINK.sub("", step)).striptags() for step in found[1].split("</li>")[:-1]] if found else []  # noqa: S704
+    lines += [f"{k}. {step}" for k, step in enumerate(steps, 1)]
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 # Data for the page's scripts.
@@ -188,6 +212,7 @@ def _environment() -> Environment:
         "count": count,
         "listed": partial(listed, limit=MAX_CELL),
         "safe_link": safe_link,
+        "shell": shlex.quote,
     }
     environment.globals |= {
         "called": called,
