@@ -342,6 +342,23 @@ def test_members_share_a_part_of_their_confusion_with_their_family() -> None:
     assert_within_sampling_error(cells, 0.2 * truth.pi_g + 0.8 * truth.pi_r)
 
 
+def test_families_may_have_a_common_confusion_each() -> None:
+    _, plain, _ = crowd(n_annotators=6)
+    ann, truth, z = crowd(
+        n=30_000, n_annotators=6, families=3, families_share="common", common_strength=0.6, proportion=0.6, gate_scale=0
+    )
+    assert truth.pi_f is not None
+    assert truth.groups is not None
+    np.testing.assert_array_equal(truth.groups, [0, 0, 1, 1, 2, 2])
+    np.testing.assert_array_equal(truth.pi_r, plain.pi_r)  # nobody's own confusion is the family's
+    np.testing.assert_allclose(truth.pi_g, truth.pi_f.mean(0))
+    np.testing.assert_allclose(np.diagonal(truth.pi_f, axis1=1, axis2=2), 0.4)
+    seen = np.zeros((3, 4, 4))
+    common = truth.s
+    np.add.at(seen, (truth.groups[ann.annotators[common]], z[ann.tasks[common]], ann.labels[common]), 1)
+    np.testing.assert_allclose(seen / seen.sum(2, keepdims=True), truth.pi_f, atol=0.03)
+
+
 def test_families_change_nothing_else() -> None:
     one, alone, _ = crowd(n_annotators=6)
     two, families, _ = crowd(n_annotators=6, families=2, family_share=0.0)

@@ -311,7 +311,8 @@ class CrowdTruth:
     groups : (R,) int64, optional
         The family of every annotator, where there are families.
     pi_f : (G, C, C) float64, optional
-        What each family has in common: ``settings.family_share`` of its members' ``pi_r``.
+        What each family has in common: ``settings.family_share`` of its members' ``pi_r``, or their common confusion;
+        ``pi_g`` is then the mean.
     adversaries : Adversaries, optional
         Who means harm: the kind, whom they copy, when they turn. Their labels have an ``omega`` of 0; ``pi_r`` is what
         copyists do where they do not copy, and sleepers before they turn.
@@ -358,7 +359,8 @@ def simulate_crowd(
     ``settings.gate_scale="wide"``, it goes nearly from 0 to 1.
 
     With ``settings.families``, the annotators are divided into families of equal size, and their own confusion is
-    partly the family's: :math:`\pi^r = h \pi^{f(r)} + (1 - h) \tilde\pi^r`, where h is ``settings.family_share``.
+    partly the family's: :math:`\pi^r = h \pi^{f(r)} + (1 - h) \tilde\pi^r`, where h is ``settings.family_share``. With
+    ``settings.families_share="common"``, each family has a common confusion instead, in the place of :math:`\pi^g`.
 
     With ``settings.adversaries``, some annotators mean harm instead (:class:`conal.datasets.adversaries.Adversaries`).
     The labels of the others stay the same, but for tasks that copyists leave or take.
@@ -403,15 +405,21 @@ def simulate_crowd(
     C, R, strength = len(classes), settings.n_annotators, settings.individual_strength
     pi_r = own_confusions(R, C, strength, stream(settings.seed, "individual"))
     groups = pi_f = None
+    common = np.broadcast_to(pi_g, (R, C, C))
     if settings.families:
         groups = np.arange(R) * settings.families // R
+    if groups is not None and settings.families_share == "common":
+        rng = stream(settings.seed, "families")
+        pi_f = np.stack([common_confusion(as_names(classes), settings, rng) for _ in range(settings.families)])
+        pi_g, common = pi_f.mean(0), pi_f[groups]
+    elif groups is not None:
         pi_f = own_confusions(settings.families, C, strength, stream(settings.seed, "families"))
         pi_r = settings.family_share * pi_f[groups] + (1 - settings.family_share) * pi_r
     omega = gate.of_pairs(tasks, annotators)
     # Drawn at once, so that the same seed gives the same random numbers whatever the matrices are.
     uniform = stream(settings.seed, "labels").random((2, len(tasks)))
     s: npt.NDArray[np.bool_] = uniform[0] < omega
-    rows = np.where(s[:, None], pi_g[codes[tasks]], pi_r[annotators, codes[tasks]])
+    rows = np.where(s[:, None], common[annotators, codes[tasks]], pi_r[annotators, codes[tasks]])
     labels = draw_from_rows(rows, uniform[1])
     if harmful is not None:
         turned = harmful.has_turned(annotators)

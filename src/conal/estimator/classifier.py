@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -496,6 +497,24 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
 class CoNAL(CrowdClassifier, conal.CoNALParameters):
     __doc__ = conal.CoNALMethod.__doc__
     method = "conal"
+
+    @property
+    def group_confusion_(self) -> FloatArray:
+        """(K, C, C) the common confusion of every group; ``common_confusion_`` is their mean."""
+        C = len(self.classes_)
+        found = [each.noise.pi_g.reshape(-1, C, C) for each in self._members()]
+        return torch.stack(found).mean(0).detach().double().numpy()
+
+    @property
+    def membership_(self) -> FloatArray:
+        """(R, K) probabilities that annotators belong to groups, in the order of ``annotator_ids_``."""
+        groups = [each.groups_of_annotators for each in self._members()]
+        found = [each.membership for each in groups if each is not None]
+        return torch.stack(found).mean(0).double().numpy() if found else np.ones((len(self.annotator_ids_), 1))
+
+    def _members(self) -> list[conal.CoNALMethod]:
+        check_is_fitted(self, "model_")
+        return [each for each in results.members_of(self.model_) if isinstance(each, conal.CoNALMethod)]
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:

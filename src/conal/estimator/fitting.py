@@ -544,6 +544,7 @@ def _set_labels(
         known=known,
         inclusion=inclusion,
         unseen=None if known is None else _unseen(estimator, result.method, data, refit, found.posterior),
+        common_of_annotators=model.common_of_annotators().detach().double().numpy(),
         common_meaning=model.common_meaning,
         tempered=model.tempered,
         held_out=model.training_class_proba() is not None,

@@ -16,7 +16,7 @@ import torch
 from conal.data.encoding import Names, as_names
 from conal.errors import InputError, ModelFolderError, examples
 from conal.estimator.classifier import CrowdClassifier, make
-from conal.estimator.fitting import build_members
+from conal.estimator.fitting import build_members, groups_of
 from conal.estimator.kept_data import (
     ASKED_TENSOR,
     TrainingData,
@@ -307,6 +307,7 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
     for name in ("n_tasks_trained_on", "n_true_labels"):
         if not is_whole(counts[name]) or not 0 <= counts[name] < 2**53:
             raise TypeError(f"{name} must be a number of tasks, not {examples([counts[name]])}")
+    groups = groups_of(made)
     return Problem(
         shape=made.instance_shape_,
         n_classes=len(made.classes_),
@@ -314,6 +315,7 @@ def _problem(made: CrowdClassifier, config: Mapping[str, Any], tensors: Mapping[
         n_tasks=counts["n_tasks_trained_on"],
         labels_per_annotator=tensors[LABELS_OF_ANNOTATORS],
         annotator_features=next((tensors[name] for name in FEATURES_OF_ANNOTATORS if name in tensors), None),
+        annotator_groups=None if groups is None else torch.from_numpy(groups),
         n_true_labels=counts["n_true_labels"],
     )
 

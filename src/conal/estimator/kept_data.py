@@ -102,7 +102,8 @@ def labeling_problem_of(
             "suggestions.csv lists the tasks that need labels most, and --experts plans true labels"
         )
     pairs, share = asked[0], asked[1][:, None, None]
-    learned = share * fitted.common_confusion_ + (1 - share) * fitted.annotator_confusion_
+    common = fitted.model_.common_of_annotators().detach().double().numpy()
+    learned = share * common + (1 - share) * fitted.annotator_confusion_
     counts = checked_by_others(pairs, fitted.probas_, len(names))
     given = np.bincount(pairs.annotators, minlength=len(names))
     active = np.where(given > 0, np.inf if limits is None else limits, 0.0)

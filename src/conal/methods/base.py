@@ -355,6 +355,10 @@ class CrowdMethod(nn.Module):
             raise NotImplementedError(f"{type(self).__name__} models annotators: it must override confusion()")
         return self.estimated_pi_g, self.estimated_pi_r
 
+    def common_of_annotators(self) -> Tensor:
+        """(C, C) the common confusion, or (R, C, C) everybody's, where groups of annotators have their own."""
+        return self.confusion_matrices()[0]
+
     # ---------------------------------------------------------------- what it can build on
 
     def log_class_proba(self, class_logits: Tensor) -> Tensor:

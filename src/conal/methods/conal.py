@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
-from conal.errors import InputError
+from conal.aggregation.group_confusion import GroupConfusion
+from conal.data.annotations import Annotations
+from conal.errors import ConalWarning, InputError
 from conal.methods.base import Batch, CrowdMethod, Problem, register
 from conal.methods.two_source_noise import ATTRIBUTED
 from conal.networks import AuxiliaryNetwork, NoiseAdaptation
-from conal.networks.noise_layers import Layer, Mixing, Present, log_softmax, spread
+from conal.networks.noise_layers import AnnotatorGroups, Layer, Mixing, Present, log_softmax, spread
 from conal.parameters import Doc, number, parameters, whole
 
 
@@ -62,6 +67,15 @@ class CoNALParameters:
             "matrix is lost."
         ),
     ] = "spread"
+    groups: Annotated[
+        int | Literal["given"],
+        whole(1),
+        Doc(
+            "Number of groups of annotators, each with a common layer of its own: the paper's future work. Who is in "
+            "which is learned; 'given' takes the column 'group' of annotator_info. With 1, as in the paper, all "
+            "annotators share one."
+        ),
+    ] = 1
 
 
 @register("conal")
@@ -80,6 +94,10 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
     The first sum is a mean over the observed annotations. The second runs over annotators who gave labels. A
     batch sums over its own annotators, weighted so that the expected sum is the whole one.
 
+    With ``groups=K``, the common layer of annotator r is that of the group,
+    :math:`W^g_r = \sum_k q_r(k) W^k`. Groups start where ``group-confusion`` finds them in the labels alone, and
+    follow the layers after every epoch (:class:`conal.networks.noise_layers.AnnotatorGroups`).
+
     References
     ----------
     Chu, Ma and Wang (2021). Learning from crowds by modeling common confusions. AAAI.
@@ -95,6 +113,7 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
 
     models_annotators = True
     separates_noise = True
+    groups_of_annotators: AnnotatorGroups | None
     common_meaning = ATTRIBUTED
 
     def __init__(self, problem: Problem, backbone: nn.Module, **given: Any) -> None:
@@ -102,7 +121,9 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
         if self.likelihood == "joint" and self.layer != "row-stochastic":
             raise InputError("likelihood='joint' needs P(y | z), a confusion matrix; use layer='row-stochastic'")
         R, C = problem.n_annotators, problem.n_classes
-        self.noise = NoiseAdaptation(C, R, layer=self.layer, mixing=self.mixing, start=float(self.start))
+        K = self._number_of_groups()
+        self.noise = NoiseAdaptation(C, R, layer=self.layer, mixing=self.mixing, start=float(self.start), n_groups=K)
+        self.groups_of_annotators = AnnotatorGroups(R, K) if K > 1 else None
         self.auxiliary = AuxiliaryNetwork(
             math.prod(problem.shape),
             R,
@@ -117,12 +138,51 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
         weights = present.take(self.noise.raw_pi_r)
         omega_logits = self.auxiliary(batch.x, batch.rows, present)
         own = spread(weights, present.place)
+        everybody = torch.arange(self.problem.n_annotators, device=own.device)
+        common = self._common(everybody if present.codes is None else present.codes)
         if self.likelihood == "joint":
             data = self._joint(batch, omega_logits, own)
         else:
             data = self._log_prob(batch, omega_logits, own).sum()
-        separation = (self.presence(batch, present) * self.noise.separation(weights)).sum()
+        separation = (self.presence(batch, present) * self.noise.separation(weights, common)).sum()
         return -data * batch.label_weight - self.lam * separation
+
+    def prepare(self, annotations: Annotations) -> None:
+        """Put the annotators into groups: those that are given, or that labels alone suggest."""
+        if self.groups_of_annotators is None:
+            return
+        given = self.problem.annotator_groups
+        if self.groups == "given" and given is not None:
+            self.groups_of_annotators.start(one_hot(given))
+            return
+        found = GroupConfusion(groups=self.groups, verbose=False)
+        with warnings.catch_warnings(action="ignore", category=ConalWarning):
+            found.fit(annotations, true_labels=self.true_labels(annotations))
+        self.groups_of_annotators.start(torch.from_numpy(found.membership_))
+
+    def begin(self, batches: Iterable[Batch]) -> None:
+        """In an update, groups keep their layers, which say where new annotators belong."""
+        if self.groups_of_annotators is not None and self.groups != "given":
+            self.groups_of_annotators.forget_start()
+            self.end_epoch(batches)
+
+    @torch.no_grad()
+    def end_epoch(self, batches: Iterable[Batch]) -> None:
+        """Put the annotators into the groups whose layers explain their labels best."""
+        groups = self.groups_of_annotators
+        if groups is None or self.groups == "given":
+            return
+        self.eval()
+        found = torch.zeros_like(groups.membership)
+        for batch in map(self.scaled, batches):
+            alone = torch.full_like(batch.labels, torch.inf, dtype=found.dtype)  # logits of an omega of 1
+            own = spread(self.noise.raw_pi_r[:1], torch.zeros_like(batch.labels))
+            log_class_proba = log_softmax(self.class_logits(batch.x))
+            for k, each in enumerate(torch.eye(len(groups.shares), device=found.device)):
+                common = self.noise.weights_of_groups(each.expand(len(batch.labels), -1))
+                explained = self.noise.log_prob(log_class_proba, alone, batch.rows, own, batch.labels, common)
+                found[:, k].index_add_(0, batch.annotators, explained)
+        groups.infer(found)
 
     def log_prob(self, batch: Batch) -> Tensor:
         """(P,) log p(y | x) under the mixture of the two layers."""
@@ -130,16 +190,39 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
 
     def log_prob_given_class(self, batch: Batch) -> Tensor:
         """(P, C) log [omega pi_g + (1 - omega) pi_r] at the observed labels."""
-        return self.noise.log_prob_given_class(*self._gate_and_own(batch), batch.labels)
+        return self.noise.log_prob_given_class(*self._gate_and_own(batch), batch.labels, self._common(batch.annotators))
 
     def omega_of(self, batch: Batch) -> Tensor:
         """(P,) omega of the batch's pairs; 1 for annotators without training labels."""
         return self._gate(batch, self.present(batch)).sigmoid()
 
     def confusion_matrices(self) -> tuple[Tensor, Tensor]:
-        """The two kinds of confusion, read from the weights by a softmax on each row."""
-        pi_g = self.noise.pi_g
+        """The two kinds of confusion, read from the weights by a softmax on each row; of groups, the mean."""
+        pi_g, groups = self.noise.pi_g, self.groups_of_annotators
+        if groups is not None:
+            pi_g = torch.einsum("kcl,k->cl", pi_g, groups.shares)
         return pi_g, self.known_or_common(pi_g, self.noise.pi_r)
+
+    def common_of_annotators(self) -> Tensor:
+        """(R, C, C) the common confusion of everybody's group, where there are groups."""
+        groups = self.groups_of_annotators
+        if groups is None:
+            return self.noise.pi_g
+        return torch.einsum("kcl,rk->rcl", self.noise.pi_g, groups.membership)
+
+    def _number_of_groups(self) -> int:
+        """K; given groups are counted."""
+        if self.groups != "given":
+            return int(self.groups)
+        given = self.problem.annotator_groups
+        if given is None:
+            raise InputError("groups='given' needs groups: pass annotator_info with a column 'group', or a number")
+        return int(given.max()) + 1
+
+    def _common(self, annotators: Tensor) -> Tensor | None:
+        """(C, C, P) common weights of annotators where there are groups."""
+        groups = self.groups_of_annotators
+        return None if groups is None else self.noise.weights_of_groups(groups.of(annotators))
 
     def _gate_and_own(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(P,) omega's logits and (C, C, P) the individual layers of the pairs' annotators."""
@@ -152,9 +235,10 @@ class CoNALMethod(CrowdMethod, CoNALParameters):
 
     def _log_prob(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
         log_class_proba = log_softmax(self.class_logits(batch.x))
-        return self.noise.log_prob(log_class_proba, omega_logits, batch.rows, own, batch.labels)
+        common = self._common(batch.annotators)
+        return self.noise.log_prob(log_class_proba, omega_logits, batch.rows, own, batch.labels, common)
 
     def _joint(self, batch: Batch, omega_logits: Tensor, own: Tensor) -> Tensor:
-        given_class = self.noise.log_prob_given_class(omega_logits, own, batch.labels)
+        given_class = self.noise.log_prob_given_class(omega_logits, own, batch.labels, self._common(batch.annotators))
         log_joint = log_softmax(self.class_logits(batch.x)).index_add(0, batch.rows, given_class)
         return torch.logsumexp(log_joint, dim=-1).sum()

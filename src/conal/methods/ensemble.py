@@ -80,6 +80,10 @@ class Ensemble(CrowdMethod):
         common, own = zip(*(member.confusion_matrices() for member in self.each), strict=True)
         return mean(common), mean(own)
 
+    def common_of_annotators(self) -> Tensor:
+        """Mean of the members' matrices."""
+        return mean([member.common_of_annotators() for member in self.each])
+
     @property
     def tempered(self) -> bool:
         """Whether that was so for a member."""

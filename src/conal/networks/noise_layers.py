@@ -146,6 +146,8 @@ class NoiseAdaptation(nn.Module):
         "logit" needs ``layer="softmax"``.
     start : float
         Every layer starts at this multiple of the identity.
+    n_groups : int
+        Number of common layers, K. With several, :meth:`weights_of_groups` says which an annotator has.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class NoiseAdaptation(nn.Module):
         layer: Layer = "softmax",
         mixing: Mixing = "probability",
         start: float = 2.0,
+        n_groups: int = 1,
     ) -> None:
         super().__init__()
         if layer not in ("softmax", "row-stochastic"):
@@ -167,12 +170,12 @@ class NoiseAdaptation(nn.Module):
         self.layer = layer
         self.mixing = mixing
         identity = start * torch.eye(n_classes)
-        self.raw_pi_g = nn.Parameter(identity.clone())
+        self.raw_pi_g = nn.Parameter(identity.clone() if n_groups == 1 else identity.repeat(n_groups, 1, 1))
         self.raw_pi_r = row_table(identity.repeat(n_annotators, 1, 1))
 
     @property
     def pi_g(self) -> Tensor:
-        """(C, C) ``pi_g[c, l]`` = P(observe l | true c, common confusion)."""
+        """(C, C) ``pi_g[c, l]`` = P(observe l | true c, common confusion), or (K, C, C) of every group."""
         return self.raw_pi_g.softmax(-1)
 
     @property
@@ -180,8 +183,18 @@ class NoiseAdaptation(nn.Module):
         """(R, C, C) ``pi_r[r, c, l]`` = P(observe l | true c, confusion of annotator r)."""
         return self.raw_pi_r.softmax(-1)
 
+    def weights_of_groups(self, membership: Tensor) -> Tensor:
+        """(C, C, P) common weights of annotators, by (P, K) probabilities of their groups."""
+        return torch.einsum("kcl,pk->clp", self.raw_pi_g, membership)
+
     def log_prob(
-        self, log_class_proba: Tensor, omega_logits: Tensor, rows: Tensor, own: Tensor, labels: Tensor
+        self,
+        log_class_proba: Tensor,
+        omega_logits: Tensor,
+        rows: Tensor,
+        own: Tensor,
+        labels: Tensor,
+        common: Tensor | None = None,
     ) -> Tensor:
         """(P,) log p(y) of P observed labels.
 
@@ -195,41 +208,56 @@ class NoiseAdaptation(nn.Module):
             Instances and labels; ``rows`` points into the batch.
         own : (C, C, P)
             Weights of the pairs' annotators: rows of ``raw_pi_r``, spread over the pairs.
+        common : (C, C, P), optional
+            Common weights of the pairs' annotators, where there are groups (:meth:`weights_of_groups`).
         """
         if self.layer == "row-stochastic":
-            log_mixed = self._given_class(omega_logits, own, labels)
+            log_mixed = self._given_class(omega_logits, own, labels, common)
             return torch.logsumexp(log_class_proba.T.index_select(1, rows) + log_mixed, dim=0)  # Eq. (1)
         class_proba = log_class_proba.T.exp()  # (C, N): a class per row, as everything below
-        common = self.raw_pi_g.T @ class_proba
-        individual = (class_proba.index_select(1, rows).unsqueeze(1) * own).sum(0)
+        of_pairs = class_proba.index_select(1, rows).unsqueeze(1)
+        individual = (of_pairs * own).sum(0)
+        # One common layer is computed once for an instance, those of groups for every pair.
+        columns = rows if common is None else None
+        shared = self.raw_pi_g.T @ class_proba if common is None else (of_pairs * common).sum(0)
         if self.mixing == "logit":
-            mixed = torch.lerp(individual, common.index_select(1, rows), omega_logits.sigmoid())
+            shared = shared if columns is None else shared.index_select(1, columns)
+            mixed = torch.lerp(individual, shared, omega_logits.sigmoid())
             return pick(mixed.log_softmax(0), labels)
         return mix(
             omega_logits,
-            pick(common.log_softmax(0), labels, rows),
+            pick(shared.log_softmax(0), labels, columns),
             pick(individual.log_softmax(0), labels),
         )
 
-    def log_prob_given_class(self, omega_logits: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    def log_prob_given_class(
+        self, omega_logits: Tensor, own: Tensor, labels: Tensor, common: Tensor | None = None
+    ) -> Tensor:
         """(P, C) log P(y | z = c) for every class c: the confusion that the posterior of the true label needs."""
         if self.mixing == "logit":
-            mixed = torch.lerp(own, self.raw_pi_g.unsqueeze(-1), omega_logits.sigmoid())
+            shared = self.raw_pi_g.unsqueeze(-1) if common is None else common
+            mixed = torch.lerp(own, shared, omega_logits.sigmoid())
             return label_columns(mixed.log_softmax(1), labels).T
-        return self._given_class(omega_logits, own, labels).T
+        return self._given_class(omega_logits, own, labels, common).T
 
-    def separation(self, weights: Tensor) -> Tensor:
+    def separation(self, weights: Tensor, common: Tensor | None = None) -> Tensor:
         """(A,) Frobenius distance between the common weights and (A, C, C) individual ones.
+
+        ``common`` (C, C, A) has those of the annotators' groups, where there are groups.
 
         At the start the two are equal and the norm has no gradient; PyTorch takes 0 there, which is what we want.
         """
-        distance: Tensor = torch.linalg.vector_norm(self.raw_pi_g - weights, dim=(-2, -1))
+        shared = self.raw_pi_g if common is None else common.permute(2, 0, 1)
+        distance: Tensor = torch.linalg.vector_norm(shared - weights, dim=(-2, -1))
         return distance
 
-    def _given_class(self, omega_logits: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    def _given_class(self, omega_logits: Tensor, own: Tensor, labels: Tensor, common: Tensor | None) -> Tensor:
         """(C, P) log P(y | z = c) where probabilities are mixed."""
-        common = self.raw_pi_g.log_softmax(-1).index_select(1, labels)
-        return mix(omega_logits, common, label_columns(own.log_softmax(1), labels))
+        if common is None:
+            shared = self.raw_pi_g.log_softmax(-1).index_select(1, labels)
+        else:
+            shared = label_columns(common.log_softmax(1), labels)
+        return mix(omega_logits, shared, label_columns(own.log_softmax(1), labels))
 
 
 def mix(omega_logits: Tensor, log_common: Tensor, log_individual: Tensor) -> Tensor:
@@ -247,6 +275,63 @@ def pick(table: Tensor, labels: Tensor, columns: Tensor | None = None) -> Tensor
 def label_columns(matrices: Tensor, labels: Tensor) -> Tensor:
     """(C, P) column ``labels[p]`` of matrix p of (C, C, P)."""
     return matrices.gather(1, labels.expand(len(matrices), 1, -1)).squeeze(1)
+
+
+# Groups of annotators who share a common layer: who belongs to which.
+
+DOUBT = 0.1
+"""Probability that the first group of an annotator is chance, and says nothing."""
+
+
+class AnnotatorGroups(nn.Module):
+    r"""Probabilities that annotators belong to groups, :math:`q_r(k)`.
+
+    With the shares :math:`\rho_k` of the groups and the first groups :math:`q^0`, which labels alone suggest, groups
+    follow the labels of annotator r as the layers explain them:
+
+    .. math::
+        q_r(k) \propto \bigl[ 0.9 \, q^0_r(k) + 0.1 \, \rho_k \bigr]
+            \prod_{i : (i, r) \in \mathcal O} p_{W^k}(y_i^r \mid f(x_i)), \qquad
+        \rho_k = \frac{\sum_r q_r(k) + 1}{R + K}
+
+    Parameters
+    ----------
+    n_annotators, n_groups : int
+        R and K.
+    """
+
+    membership: Tensor
+    shares: Tensor
+    first: Tensor
+
+    def __init__(self, n_annotators: int, n_groups: int) -> None:
+        super().__init__()
+        even = torch.full((n_groups,), 1.0 / n_groups)
+        self.register_buffer("membership", even.repeat(n_annotators, 1))
+        self.register_buffer("shares", even.clone())
+        self.register_buffer("first", self.membership.clone(), persistent=False)
+
+    def start(self, membership: Tensor) -> None:
+        """Everybody is in the groups (R, K) that are suggested or given; of the last ones there may be no columns."""
+        self.first.zero_()[:, : membership.shape[1]] = membership
+        self._set(self.first)
+
+    def forget_start(self) -> None:
+        """Let the layers alone say who is in which group."""
+        self.first.copy_(self.shares.expand_as(self.first))
+
+    def infer(self, log_likelihood: Tensor) -> None:
+        """The groups by (R, K) log-likelihoods of everybody's labels."""
+        prior = (1 - DOUBT) * self.first + DOUBT * self.shares
+        self._set((log_likelihood + prior.log()).softmax(1))
+
+    def of(self, annotators: Tensor) -> Tensor:
+        """(P, K) groups of annotators; an unknown one (-1) is in each as often as others are."""
+        return torch.where((annotators >= 0)[:, None], self.membership[annotators.clamp(min=0)], self.shares)
+
+    def _set(self, membership: Tensor) -> None:
+        self.membership.copy_(membership)
+        self.shares.copy_((self.membership.sum(0) + 1) / (len(membership) + len(self.shares)))
 
 
 # The auxiliary network: the probability that an annotation follows the common confusion.

@@ -9,6 +9,7 @@ from conal.errors import InputError
 from conal.parameters import Doc, check_parameters, fraction, frozen_parameters, number, several_of, share, whole
 
 CommonType = Literal["asymmetric", "symmetric"]
+FamilyConfusion = Literal["individual", "common"]
 GateKind = Literal["interaction", "effects"]
 GATE_SCALES = {"paper": 1.0, "wide": 4.0}
 ADVERSARIES = ("spammers", "clickers", "ring", "copyists", "sleepers")
@@ -56,6 +57,13 @@ class CrowdSettings:
     family_share: Annotated[
         float, fraction(), Doc("Share of an annotator's own confusion that is the family's, which is asymmetric too.")
     ] = 0.7
+    families_share: Annotated[
+        FamilyConfusion,
+        Doc(
+            "What a family shares. individual: family_share of its members' own confusion; common: a common confusion "
+            "of the family, in the place of the crowd's."
+        ),
+    ] = "individual"
     proportion: Annotated[
         float,
         fraction(),

@@ -146,6 +146,8 @@ class Evidence:
         ``individual[r, c, l]`` = P(observed l | true c) of annotator r.
     omega : (n_annotations,), optional
         P(an annotation comes from the common confusion), for methods that estimate it.
+    common_of_annotators : (R, C, C), optional
+        The common confusion of everybody's group, where groups have their own; ``common`` is then their mean.
     texts : mapping, optional
         The text of each task, by the task's plain name; the report quotes it.
     model : Plain, optional
@@ -201,6 +203,7 @@ class Evidence:
     inclusion: FloatArray | None = None
     unseen: FloatArray | Callable[[], FloatArray] | None = None
     common_meaning: str = ""
+    common_of_annotators: FloatArray | None = None
     groups: Names | None = None
     costs: FloatArray | None = None
     refit: Refit | None = None
@@ -361,8 +364,10 @@ class Evidence:
 
     def confusion_of(self, annotators: IntArray) -> FloatArray:
         r"""(n, C, C) how these annotators label: :math:`\bar\omega_r \pi^g + (1 - \bar\omega_r) \pi^r`."""
-        share = self.common_share[annotators][:, None, None]
-        return np.asarray(share * self.common + (1 - share) * self.individual[annotators])
+        share, common = self.common_share[annotators][:, None, None], self.common
+        if self.common_of_annotators is not None and self.common_of_annotators.ndim > 2:
+            common = self.common_of_annotators[annotators]
+        return np.asarray(share * common + (1 - share) * self.individual[annotators])
 
     @cached_property
     def class_names(self) -> list[Any]:

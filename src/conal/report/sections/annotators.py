@@ -191,9 +191,7 @@ def mostly_measured(rows: list[Plain]) -> bool:
 
 def worst_classes(evidence: Evidence) -> IntArray:
     """(R,) the class that an annotator gets right least often, of those met at least once; -1 if there is none."""
-    diagonal = np.diagonal(evidence.individual, axis1=1, axis2=2)
-    share = evidence.common_share[:, None]
-    right = share * np.diagonal(evidence.common) + (1 - share) * diagonal
+    right = np.diagonal(evidence.confusion_of(np.arange(len(evidence.individual))), axis1=1, axis2=2)
     met = evidence.classes_met >= 1
     return np.where(met.any(1), np.where(met, right, np.inf).argmin(1), -1)
 
