@@ -12,7 +12,7 @@ from conal.datasets import CrowdDataset
 from conal.estimator import CrowdClassifier
 from conal.estimator.results import class_probas, members_of, predict_training_tasks
 from conal.training.batches import CrowdBatches, Instances
-from studies.fits import Fit, every_method, figures_of, fit, packed, unpacked
+from studies.fits import VARIANTS, Fit, every_method, figures_of, fit, packed, unpacked
 from studies.runs import Options, Setting
 from studies.statistics import Difference, bootstrap_difference, counts, coverage, holm, judge, paired_difference
 from studies.table_1 import PRESETS
@@ -39,6 +39,8 @@ EQUAL_CLASSES = ("labelme", "music")
 PROTOCOLS = {"last": "last epoch", "own": "gold-free", "gold": "gold-selected"}
 SEEDS = MEMBERS = 5
 OURS, PLAIN = "xconal", "dl-mv"
+FORMS = (OURS, *VARIANTS)
+"""The default method, and its form without the paper's two sources."""
 MIN_LABELS = 10
 """Annotators whose intervals are judged have given so many labels."""
 ENOUGH = 0.9
@@ -72,7 +74,7 @@ def runs(options: Options) -> list[Setting]:
 
 def _preset(dataset: str, method: str) -> dict[str, Any]:
     """Beyond the defaults: on Music as in the paper's published code, except for the default method."""
-    preset = {} if method == OURS else PRESETS.get(dataset, {})
+    preset = {} if method in FORMS else PRESETS.get(dataset, {})
     return preset | ({"epochs": 50} if dataset == "cifar10" else {})
 
 
@@ -191,7 +193,7 @@ def _beside_ensembles(rows: list[Row]) -> dict[tuple[str, str], Difference]:
         ours = [row["right"] for row in here if (row["row"], row["protocol"]) == (OURS, "own")]
         for row, members in group_by(here, "row").items():
             ensembles = [each["ensemble_right"] for each in members if each["ensemble_right"]]
-            if not ours or not ensembles or row == "gold" or row.startswith(OURS):
+            if not ours or not ensembles or row == "gold" or row in FORMS:
                 continue
             theirs = max(unpacked(ensembles, N_TEST[dataset]), key=lambda right: float(right.mean()))
             found[dataset, row] = bootstrap_difference(unpacked(ours, N_TEST[dataset]), theirs)

@@ -57,7 +57,7 @@ GOOD, POOR = 0.3, 0.7
 EPOCHS = 150
 """Enough for every method: with fewer, or with patience, the crowd layer is cut off before it finds the classes."""
 CEILING = "gold"
-FORMS = ("conal", "conal-em", "xconal")
+FORMS = ("conal", "conal-em")
 """Forms of the paper's model; all other methods are baselines."""
 OURS = "conal"
 DRAWN = (*PAPER_METHODS[:-1], "conal-em", "conal")
