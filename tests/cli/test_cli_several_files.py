@@ -61,8 +61,7 @@ def test_fit(conal: Run, crowd: Crowd, halves: tuple[Path, Path], tmp_path: Path
     assert "the method gold takes one file of true labels" in refusal
 
 
-def test_fit_takes_the_texts_of_all_files(conal: Run, tmp_path: Path) -> None:
-    """An export that contains its texts, and a table with a text column."""
+def test_fit_takes_the_texts_of_all_exports(conal: Run, tmp_path: Path) -> None:
     kinds = {"cat": "meow purr fur", "dog": "woof bark tail"}
     tasks = [
         {
@@ -75,9 +74,8 @@ def test_fit_takes_the_texts_of_all_files(conal: Run, tmp_path: Path) -> None:
         }
         for k, y in enumerate(["cat", "dog"] * 12)
     ]
-    one, two = tmp_path / "a.json", tmp_path / "b.csv"
+    one, two = tmp_path / "a.json", tmp_path / "b.json"
     one.write_text(json.dumps(tasks))
-    rows = [f"{k},3,{y},{kinds[y]} {k}" for k, y in enumerate(["dog", "cat"] * 12, start=100)]
-    two.write_text("\n".join(["task,worker,label,text", *rows]) + "\n")
+    two.write_text(json.dumps([task | {"id": 100 + k} for k, task in enumerate(tasks)]))
     run = conal("fit", one, two, "--text", one, "--out", tmp_path / "m", "--epochs", 2, "--no-report", "--json").json()
     assert (run["n_tasks"], [file["n_tasks"] for file in run["files"]]) == (48, [24, 24])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr, softmax
@@ -55,7 +55,7 @@ def ordinal_crowd(
     near = _near(a, b, s, n_levels, rounded=fall_off == "rounded")
     confusion = (1 - guesses) * near + guesses / n_levels
     labels = draw_from_rows(confusion[annotators, z[tasks]], stream(seed, "labels").random(len(tasks)))
-    names = {"task_ids": range(n_tasks), "annotator_ids": range(R), "classes": range(1, n_levels + 1)}
+    names: dict[str, Any] = {"task_ids": range(n_tasks), "annotator_ids": range(R), "classes": range(1, n_levels + 1)}
     crowd = Annotations(tasks, annotators, labels, **names, by_position=True, ordinal=True)
     return crowd, Graders(z, a, b, s, confusion)
 

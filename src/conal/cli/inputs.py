@@ -265,21 +265,12 @@ class FitFiles:
         return {"X": table, "y": y, "validation": self._read_validation()}, shown, None
 
     def _read_texts_of(self, file: AnnotationFile) -> TextTable | None:
-        """Texts in the files of labels; None for other files, and for one table, which is read as a table of texts."""
-        from conal.io import read_texts
-        from conal.io.features import join_texts, texts_of
+        """Texts in the exports of labels; None for other files, and for a table, which is read as a table of texts."""
+        from conal.io.features import texts_of
 
-        if self.text not in self.labels:
+        if self.text not in self.labels or file.data is None:
             return None
-        if not file.parts:
-            return None if file.data is None else texts_of(file.data, text=self.text_column, where=file.where)
-        tables = [
-            read_texts(part.path, text=self.text_column, task=self.reading.task, fallback_to_aliases=True)
-            if part.data is None
-            else texts_of(part.data, text=self.text_column, where=part.where)
-            for part in file.parts
-        ]
-        return join_texts(tables, where=file.where)
+        return texts_of(file.data, text=self.text_column, where=file.where)
 
     def _shown_texts(self, file: AnnotationFile | None) -> dict[str, str]:
         """Texts that are not trained on, by task."""

@@ -171,7 +171,7 @@ Text = Annotated[
     Path | None,
     typer.Option(
         help="Texts instead of features: CSV, TSV, Parquet, Arrow, Excel or JSON Lines with a text column and a task "
-        "column; can be the file of labels; of several such files, name one to take the texts of all. With --features, "
+        "column; can be the file of labels; of several exports, name one to take the texts of all. With --features, "
         "the report shows the texts, and the features are trained on."
     ),
 ]

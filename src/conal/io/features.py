@@ -24,7 +24,6 @@ from conal.data.cleaning import drop_blank_names
 from conal.data.encoding import MISSING, Names, as_names, encode, spelling
 from conal.data.frames import column_names, find_column, find_columns, is_name_column, open_frame
 from conal.data.joining import RowIndex, check_unique_ids
-from conal.data.matching import differ_in_type
 from conal.errors import DataWarning, InputError, examples, warn
 from conal.io import limits
 from conal.io.binary_tables import open_parquet, read_columns, table_batches, table_schema
@@ -546,24 +545,6 @@ def read_texts(
 def texts_of(table: pa.Table, *, text: str | None, where: str) -> TextTable:
     """Texts in a table of tasks, as an export of a platform contains them (:func:`conal.io.import_file`)."""
     return _texts_from_arrow(table, text, "task", where)
-
-
-def join_texts(tables: Sequence[TextTable], *, where: str) -> TextTable:
-    """The texts of several files of labels; where two have different texts for one task, the first counts.
-
-    Whoever joins the files has warned of it, or refused them (:mod:`conal.io.importing`).
-    """
-    nameless = next((table for table in tables if table.ids is None), None)
-    if nameless is not None:
-        raise InputError(f"{nameless.where}: has no column of task ids to join it with the other files; add one")
-    ids = [table.ids for table in tables if table.ids is not None]
-    spelled = spelling if differ_in_type(ids) else lambda name: name
-    found: dict[Any, str] = {}
-    for names, table in zip(ids, tables, strict=True):
-        for name, text in zip(map(spelled, names.tolist()), table.texts, strict=True):
-            if text.strip() or name not in found:
-                found[name] = found.get(name, "") if found.get(name, "").strip() else text
-    return TextTable(tuple(found.values()), as_names(found), where)
 
 
 def is_text(values: Any) -> bool:
