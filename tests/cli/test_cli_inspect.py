@@ -136,3 +136,21 @@ def test_blanks_around_a_class_are_visible(conal: Run, tmp_path: Path, write: Wr
     labels = write(tmp_path / "labels.csv", ("task", "worker", "label"), rows)
     assert "\n  'cat '  1 (25.0 %)\n" in conal("inspect", labels).out
     assert "'cat ' " in conal("aggregate", labels, "--out", tmp_path / "clean.csv").out
+
+
+def test_a_file_that_commands_refuse(conal: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("task,worker,label\nt,a,x\nt,b,y\nu,a\nu,A,x\nt,a,x\n", encoding="utf-8")
+    run = conal("inspect", path)
+    assert (run.code, run.err) == (2, "")
+    lines = run.out.splitlines()
+    assert f"  {path}: rows with more or fewer cells than the header: 1 (line 4)" in lines
+    assert lines[0] == f"{path}: a table with one annotation per row (csv)"
+    assert any("'A' and 'a' differ only in case" in line and line.endswith("(line 5)") for line in lines)
+    assert any("or pass --merge-spelling" in line for line in lines)
+    assert lines[-1].startswith("next: correct the problems")
+    run = conal("inspect", path, "--json")
+    assert run.code == 2
+    facts = json.loads(run.out)
+    assert (facts["usable"], facts["next"], facts["problems"][0]["lines"]) == (False, None, [4])
+    assert conal("aggregate", path, "--out", tmp_path / "o.csv").code == 2

@@ -10,6 +10,7 @@ import json
 import random
 import zipfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -153,11 +154,12 @@ def _table_of_labels(rng: random.Random, folder: Path) -> Path:
 
 
 def _read_labels(path: Path, options: dict[str, Any]) -> None:
+    size = path.stat().st_size if path.is_file() else 0
+    if size % 20 == 0:  # also of files that are refused, whose other problems it lists
+        with suppress(InputError):
+            json.dumps(inspect_file(path, ReadOptions(**options)), default=str)
     file = import_file(path, **options)
     file.warn_of_dropped()
-    size = path.stat().st_size
-    if size % 20 == 0:
-        json.dumps(inspect_file(path, ReadOptions(**options)), default=str)
     if size % 5 == 1:
         file.all_tasks(), file.task_data(), items_of(file.data)
         fitted, ending = MajorityVote().fit(file.annotations), ("csv", "jsonl", "parquet")[size % 3]

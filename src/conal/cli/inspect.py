@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from conal.cli import options
 from conal.cli.options import class_name
 from conal.parameters import parameters_of
@@ -44,8 +46,10 @@ def inspect(
 ) -> None:
     """Show what annotation files contain: format, tasks, annotators, classes, agreement, problems, and what to do next.
 
-    Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy. The last line is the
-    command that infers labels from these files, read in the same way.
+    Agreement has 95 % bootstrap intervals over tasks. Every problem is followed by a remedy, and in a CSV, TSV or JSON
+    Lines file by the lines that it is in. If other commands would refuse the files, the figures are those of the lines
+    that can be read, and the exit code is 2. Otherwise the last line is the command that infers labels from these
+    files, read in the same way.
     """
     from conal.report.inspection import inspect_file
 
@@ -65,6 +69,13 @@ def inspect(
     words += [parameters_of(ReadOptions)[name].option.flag for name, on in switches.items() if on]
     words += [word for name in without or [] for word in ("--without", name)]
     words += [word for pair in settings or [] for word in ("--set", pair)]
+    for problem in facts["problems"]:
+        problem |= {name: options.with_flags(problem[name]) for name in ("problem", "remedy")}
+    if not facts["usable"]:
+        lines = _lines(facts) if "format" in facts else [facts["file"], *_problems(facts["problems"])]
+        text = "\n".join([*lines, "next: correct the problems with which commands refuse the file, which come first"])
+        options.emit({**facts, "next": None}, text, as_json=as_json, quiet=False)
+        raise typer.Exit(2)
     command = _next_command(labels, words, facts["data"])
     text = "\n".join([*_lines(facts), f"next: {command}"])
     options.emit({**facts, "next": command}, text, as_json=as_json, quiet=False)
@@ -132,11 +143,20 @@ def _classes(facts: dict[str, Any]) -> Iterator[str]:
         yield f"  and {len(ordered) - MOST_CLASSES:,} more"
 
 
-def _problems(problems: list[dict[str, str]]) -> Iterator[str]:
+def _problems(problems: list[dict[str, Any]]) -> Iterator[str]:
     yield "problems:" if problems else "no problems found"
     for problem in problems:
-        yield f"  {problem['problem']}"
+        yield f"  {problem['problem']}{_place(problem)}"
         yield f"    -> {problem['remedy']}"
+
+
+def _place(problem: dict[str, Any]) -> str:
+    """The lines that a problem is in."""
+    if "lines" not in problem:
+        return ""
+    more = problem["n_lines"] - len(problem["lines"])
+    listed = ", ".join(map(str, problem["lines"])) + (f" and {more:,} more" if more else "")
+    return f" ({'line' if problem['n_lines'] == 1 else 'lines'} {listed})"
 
 
 def _spread_text(counts: dict[str, float]) -> str:

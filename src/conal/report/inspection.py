@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -11,10 +15,11 @@ import numpy.typing as npt
 
 from conal.data.annotations import Annotations
 from conal.data.problems import MANY_CLASSES, lone_annotator, no_classes
-from conal.errors import DataWarning, examples
+from conal.errors import DataWarning, InputError, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
 from conal.io.annotation_file import remedy
 from conal.io.importing import Paths
+from conal.io.scanning import FAULTS, Scan, scan
 from conal.metrics import Agreement, cohen_kappa, fleiss_kappa, krippendorff_alpha
 
 __all__ = ["inspect_file", "inspect_import"]
@@ -26,6 +31,8 @@ DRAWS = 10**8
 FEW_LABELS = 5
 LOW_ALPHA = 0.2
 SAME_LABELS = 10
+MAX_LINES = 5
+"""Lines that are listed with a problem."""
 
 Facts = dict[str, Any]
 
@@ -36,17 +43,84 @@ def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: An
     Returns
     -------
     dict
-        ``file``, ``files`` (what each contributes, if there are several), ``format``, ``title``, ``question``, counts
-        (``n_tasks`` ...), ``ordinal`` (whether the classes are a scale), ``classes`` (name to number of labels),
+        ``file``, ``usable`` (whether commands take the files as they are; the figures are otherwise those of the lines
+        that can be read, and missing if none can), ``files`` (what each contributes, if there are several),
+        ``format``, ``title``, ``question``, counts (``n_tasks`` ...),
+        ``ordinal`` (whether the classes are a scale), ``classes`` (name to number of labels),
         ``labels_per_task``, ``labels_per_annotator``, ``refused`` (how many answers were refused, in all and by whom,
         if ``abstain`` was given), ``agreement`` (name to value, low and high), ``gold``, ``data`` (fields of the
-        tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy).
+        tasks), ``dropped`` and ``problems`` (what is wrong, and the remedy; in a text table also ``n_lines``, how many
+        lines it is in, and ``lines``, the numbers of the first).
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = import_file(path, options, **keywords)
-    notes = [str(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
-    return {"file": found.where, **inspect_import(found, notes)}
+    options = replace(options or ReadOptions(), **keywords)
+    paths = [Path(path)] if isinstance(path, str | PathLike) else [Path(each) for each in path]
+    scans = [scan(each, options) for each in paths]
+    with TemporaryDirectory(prefix="conal-") as folder:
+        found, notes, errors = _read(paths, scans, options, Path(folder))
+    problems = []
+    if errors:
+        faults = [(each, *fault) for each in scans if each is not None for fault in each.faults.items()]
+        for each, reason, lines in faults:
+            problem = {"problem": f"{each.path}: {reason}: {len(lines):,}", "remedy": FAULTS[reason]}
+            problems.append(problem | _first(lines))
+        problems += [dict(zip(("problem", "remedy"), _parted(text), strict=True)) for text in errors[bool(faults) :]]
+    facts = {} if found is None else inspect_import(found, notes)
+    for each in facts.get("problems", []):
+        problems.append(each | _first(_lines_of(each["problem"], scans)))
+    where = ", ".join(map(str, paths))
+    return {"file": where, "usable": not errors, **facts, "problems": problems}
+
+
+def _read(
+    paths: Sequence[Path], scans: Sequence[Scan | None], options: ReadOptions, folder: Path
+) -> tuple[AnnotationFile | None, list[str], list[str]]:
+    """The files, warnings, and errors; after an error without lines that no reader takes, and then without options."""
+    lenient: dict[str, Any] = {"classes": None, "ordinal": False, "without": None, "on_duplicate": "last"}
+    tries = [(paths, options), (paths, replace(options, **lenient))]
+    if any(each is not None and each.faults for each in scans):
+        pairs = enumerate(zip(paths, scans, strict=True))
+        copies = [path if each is None else each.write(folder / str(k)) for k, (path, each) in pairs]
+        tries[1:] = [(copies, replace(options, encoding=None)), (copies, replace(options, **lenient, encoding=None))]
+    notes: list[str] = []
+    errors: dict[str, InputError] = {}
+    for files, how in tries:
+
+        def named(text: object, files: Sequence[Path] = files) -> str:
+            for copy, path in zip(files, paths, strict=True):
+                text = str(text).replace(str(copy), str(path))
+            return str(text)
+
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = import_file(files, how) if len(files) > 1 else import_file(files[0], how)
+        except InputError as error:
+            errors.setdefault(named(error), error)
+            continue
+        notes = [named(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
+        parts = tuple(replace(part, path=path) for part, path in zip(found.parts, paths, strict=False))
+        return replace(found, path=paths[0], parts=parts), notes, list(errors)
+    if tries[1][0] is paths:  # there is nothing else to say about these files
+        raise next(iter(errors.values()))
+    return None, notes, list(errors)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The problem and the remedy in a message."""
+    problem, _, advice = text.partition("; ")
+    return problem, advice or "correct the file"
+
+
+def _first(lines: Sequence[int]) -> Facts:
+    """The first lines that a problem is in, and how many there are; nothing where no lines are known."""
+    return {"lines": sorted(lines)[:MAX_LINES], "n_lines": len(lines)} if lines else {}
+
+
+def _lines_of(problem: str, scans: Sequence[Scan | None]) -> list[int]:
+    """The lines that a warning is about, by the words in it."""
+    about = [each for each in scans if each is not None and (len(scans) == 1 or problem.startswith(f"{each.path}: "))]
+    found = (lines for each in about for words, lines in each.lines.items() if all(word in problem for word in words))
+    return sorted({line for lines in found for line in lines})
 
 
 def inspect_import(found: AnnotationFile, notes: list[str] | None = None) -> Facts:
@@ -182,5 +256,5 @@ def _annotator_problems(crowd: Annotations) -> Iterator[tuple[str, str]]:
     if same and crowd.n_classes > 1:
         yield (
             f"{len(same):,} annotators always gave the same label, {SAME_LABELS} times or more: {examples(same)}",
-            "look at their work; methods that model annotators discount them",
+            "look at their work, or leave them out by --without NAME; methods that model annotators discount them",
         )
