@@ -79,7 +79,7 @@ def test_the_weighted_vote_also_without_each_task() -> None:
         given = votes[tasks].sum((0, 2))
         usual = (right.sum() + 1) / (given.sum() + 3)
         skill = np.clip((right + 2 * usual) / (given + 2), 0.02, 0.98)
-        return np.log(skill * 2 / (1 - skill)) / np.sqrt(per_task)
+        return np.asarray(np.log(skill * 2 / (1 - skill)) / np.sqrt(per_task))
 
     np.testing.assert_allclose(found.scores, np.einsum("nrc,r->nc", votes, weights(gold)), atol=1e-12)
     for place, task in enumerate(gold):

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import random
+import struct
 import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -127,7 +128,7 @@ def _labels(rng: random.Random, folder: Path) -> tuple[Path, dict[str, Any]]:
     try:
         export = EXPORTS.get(layout) or VARIANTS[layout][1]
         return export(_rows(rng), folder), options
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except (UnicodeEncodeError, struct.error):  # half of a surrogate pair; a name too long for a member of an archive
         return _table_of_labels(rng, folder), {}
 
 

@@ -186,14 +186,10 @@ def test_the_page_of_labels_alone_has_the_jury(fitted: Any) -> None:
     assert '<section id="jury"><details>\n<summary><h2>The jury</h2>' in page
 
 
-def test_a_slow_aggregator_is_not_fitted_again_and_auto_fits_what_it_chose() -> None:
-    crowd, z = jury(n_tasks=120)
+def test_a_slow_aggregator_is_not_fitted_again() -> None:
     slow = aggregation.make("minimax-entropy", verbose=False)
     assert not slow.quick
     assert aggregation.DawidSkene.quick
-    auto = aggregation.Auto(verbose=False).fit(crowd, true_labels=dict(enumerate(np.array(list("xyz"))[z])))
-    expected = aggregation.Auto if auto.chosen_ == "mean" else type(auto.members_[auto.chosen_])
-    assert type(auto.again()) is expected
     assert aggregation.DawidSkene(prior=0.3, seed=4).again().get_params() == {
         **aggregation.DawidSkene(prior=0.3, seed=4).get_params(),
         "verbose": False,

@@ -97,10 +97,11 @@ class GoldPool(Aggregator):
     def _aggregate(self, crowd: Annotations, known: IntArray) -> FloatArray:
         gold = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
         gold = np.random.default_rng(self.seed).permutation(gold)[:MOST]
-        posterior = self._dawid_skene(crowd, known)
+        enough = len(gold) >= FEWEST and len(set(known[gold].tolist())) > 1
+        posterior = self._dawid_skene(crowd, known, silent=enough)
         self.weights_ = {"dawid-skene": 1.0, "ridge": 0.0, "weighted-vote": 0.0}
         self.why_ = f"dawid-skene: {len(gold)} true labels are too few, or of one class, to learn weights"
-        if len(gold) >= FEWEST and len(set(known[gold].tolist())) > 1:
+        if enough:
             readings = {
                 "dawid-skene": Reading(_doubted(posterior), _doubted(self._left_out(crowd, known, gold))),
                 "ridge": ridge(_one_hot(crowd), crowd.n_classes, gold, known[gold]),
@@ -116,11 +117,15 @@ class GoldPool(Aggregator):
         self.skills_ = expected_skills(class_shares(posterior), self.confusion_)
         return posterior
 
-    def _dawid_skene(self, crowd: Annotations, known: IntArray) -> FloatArray:
-        """Its posterior; that it has not converged, or lost a class, is no news beside true labels."""
-        member = DawidSkene(verbose=False)
+    def _guarded(self, crowd: Annotations, known: IntArray, probas: FloatArray) -> FloatArray:
+        """Dawid-Skene guards itself; beside it, true labels are the guard."""
+        return probas
+
+    def _dawid_skene(self, crowd: Annotations, known: IntArray, *, silent: bool = True) -> FloatArray:
+        """Its posterior; that it has not converged, or lost a class, is no news where true labels weight it."""
+        member = DawidSkene(verbose=False, guard=self.guard)
         with warnings.catch_warnings():
-            if (known != MISSING).any():
+            if silent:
                 for category in (CollapseWarning, ConvergenceWarning):
                     warnings.simplefilter("ignore", category)
             return member._guarded(crowd, known, member._aggregate(crowd, known))

@@ -157,7 +157,7 @@ def aggregate(
     outputs.check([*labels, *truth_files(true_labels), annotator_info], overwrite=overwrite)
     first = process_rank() == 0  # of several processes, which torchrun started, only one prints and writes
     method = method or _default(true_labels)
-    aggregator = _make(method, options.remaining(given), verbose=not quiet)
+    aggregator = make_aggregator(method, options.remaining(given), verbose=not quiet)
     file = read_labels(labels, reading)
     crowd = file.annotations
     if defend:
@@ -194,12 +194,13 @@ def _default(true_labels: Path | None) -> str:
     return WITH_TRUE_LABELS if true_labels is not None and process_number() == 1 else DEFAULT
 
 
-def _make(method: str, settings: dict[str, Any], *, verbose: bool) -> Aggregator:
+def make_aggregator(method: str, settings: dict[str, Any], *, verbose: bool) -> Aggregator:
+    """An aggregator with the settings of ``--set``; impossible ones are refused before the work starts."""
     from conal import aggregation
 
     own = {"verbose": verbose} if "verbose" in aggregation.get(method).parameter_names() else {}
     aggregator = aggregation.make(method, **(own | settings))
-    check_parameters(aggregator)  # before the work starts
+    check_parameters(aggregator)
     return aggregator
 
 
@@ -221,11 +222,11 @@ def _fit(aggregator: Aggregator, crowd: Annotations, known: Any, info: Annotator
 class Outputs:
     """Where results go, None for those that are not wanted."""
 
-    out: Path
-    annotators: Path | None
-    confusion: Path | None
-    report: Path | None
-    save: Path | None
+    out: Path | None
+    annotators: Path | None = None
+    confusion: Path | None = None
+    report: Path | None = None
+    save: Path | None = None
 
     def check(self, sources: Sequence[Path | None], *, overwrite: bool) -> None:
         """Reject options that contradict each other, and places where nothing may be written."""
@@ -257,7 +258,10 @@ class Outputs:
             about[self.annotators] = _annotator_table(fitted, found)
         if self.confusion is not None:
             about[self.confusion] = confusion_table(crowd, fitted.confusion_, fitted.abstention_)
-        tables = {self.out: inferred_labels(fitted)} | about
+        tables = about
+        if self.out is not None:
+            tables = {self.out: inferred_labels(fitted)} | about
+            _warn_of_unlabelled(fitted, self.out)
         if self.report is not None and found is not None:
             from conal.io.model_folder import PAGE, REPORT, compact_json
             from conal.report.notebook import ReportPage  # loads charts
@@ -267,7 +271,6 @@ class Outputs:
             tables |= {self.report / name: table for name, table in (dict(found.tables) | own).items()}
             texts = {self.report / REPORT: compact_json(page.document), self.report / PAGE: page.html}
             lead = "\n".join([page.lead, *page.outcome])
-        _warn_of_unlabelled(fitted, self.out)
         write_tables(tables, texts)
         if self.save is not None:
             fitted.save(self.save, overwrite=overwrite)

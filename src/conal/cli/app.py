@@ -21,6 +21,7 @@ from conal.cli.demo import demo
 from conal.cli.export import export
 from conal.cli.fit import fit
 from conal.cli.inspect import inspect
+from conal.cli.measure import measure
 from conal.cli.options import say, with_flags, with_settings
 from conal.cli.plan import plan
 from conal.cli.predict import predict
@@ -40,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, convert, demo, export, fit, inspect, plan, predict, report, simulate, update):
+for command in (aggregate, convert, demo, export, fit, inspect, measure, plan, predict, report, simulate, update):
     app.command()(command)
 
 
@@ -67,7 +68,8 @@ class Terminated(KeyboardInterrupt):
 def main() -> None:
     """Run the command line.
 
-    The exit code is 0, 2 for bad usage or input, 1 for failure, 130 when interrupted, and 143 when terminated.
+    The exit code is 0, 2 for bad usage or input, 1 for failure, 3 where a condition of ``conal measure`` is not met,
+    130 when interrupted, and 143 when terminated.
     """
     _make_output_encodable()
     warnings.showwarning = _show_warning

@@ -13,6 +13,7 @@ from conal.metrics.classification import (
     calibration_error,
     confusion_recovery_error,
 )
+from conal.metrics.measurement import Measurement, drift, measure
 from conal.metrics.rates import GoldRates, Rate, gold_rate, gold_rates
 from conal.metrics.replacement import Replacement, replacement_test
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, Estimate, co_direction, effective_number
@@ -23,6 +24,7 @@ __all__ = [
     "EffectiveNumber",
     "Estimate",
     "GoldRates",
+    "Measurement",
     "Rate",
     "Replacement",
     "annotation_nll",
@@ -31,11 +33,13 @@ __all__ = [
     "co_direction",
     "cohen_kappa",
     "confusion_recovery_error",
+    "drift",
     "effective_number",
     "fleiss_kappa",
     "gold_rate",
     "gold_rates",
     "gwet_ac1",
     "krippendorff_alpha",
+    "measure",
     "replacement_test",
 ]
