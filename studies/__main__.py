@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.study is None:
         for name in STUDIES:
-            print(f"{name:13} {title_of(study_of(name))}")
+            print(f"{name:12} {title_of(study_of(name))}")
         return 0
     try:
         return _show(given.study, given.show) if given.show else _run(given)

@@ -114,6 +114,21 @@ def test_a_failing_run_is_reported_with_its_setting_and_others_go_on(
     assert "| 3 |" in capsys.readouterr().out
 
 
+def test_further_settings_follow_from_what_the_first_have_found(
+    tmp_path: Path, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the chosen points of a search, which get more seeds; the first are not run again."""
+
+    def more(tables: Tables, options: Options) -> list[Setting]:
+        highest = max(tables["counts"], key=lambda row: float(row["value"]))
+        return [SETTINGS[highest["seed"]] | {"seed": 10 * highest["seed"] + (options.seeds or 0)}]
+
+    monkeypatch.setattr(sys.modules["studies.counting"], "more", more, raising=False)
+    assert command.main(["counting", "--seeds", "2", "--out", str(tmp_path)]) == 0
+    assert calls == [0, 1, 12]
+    assert [row["seed"] for row in read_csv(tmp_path / "counts.csv")] == [0, 1, 12]
+
+
 def test_worker_processes_make_the_same_rows(tmp_path: Path) -> None:
     """A study of the package, since other processes import it."""
     settings = [{"part": "bound", "crowd": k, "draws": 2} for k in range(2)]
