@@ -31,6 +31,8 @@ AGGREGATORS = ("dawid-skene", "majority-vote")
 NETWORKS = ("xconal", "conal")
 REAL = ("labelme", "music")
 SIMULATED = "simulated"
+PEOPLE = ("careless", "turned", "exchange", "followers")
+"""Kinds of statements about one annotator; the others are about pairs."""
 FALSE = 0.05
 """Share of statements that may be wrong."""
 
@@ -101,7 +103,7 @@ def counted(found: Detections, truth: Adversaries) -> Row:
     same source.
     """
     bad, source = truth.kind != HONEST, truth.source
-    people = np.concatenate([found.by_kind[kind] for kind in ("careless", "turned", "exchange")])
+    people = np.concatenate([found.by_kind[kind] for kind in PEOPLE])
     r, s = found.copies.first, found.copies.second
     true = (source[r] == s) | (source[s] == r) | ((source[r] == source[s]) & (source[r] >= 0))
     caught = np.zeros(len(bad), dtype=bool)
@@ -126,7 +128,7 @@ def _real(name: str) -> list[Row]:
     plain = DawidSkene(verbose=False).fit(crowd)
     labels = left_out(crowd, plain.probas_, times=crowd.times)
     found = detect(labels)
-    named = sum(len(found.by_kind[kind]) for kind in ("careless", "turned", "exchange")) + len(found.copies.first)
+    named = sum(len(found.by_kind[kind]) for kind in PEOPLE) + len(found.copies.first)
     return [row | {"row": "real"} for row in _accuracies(labels, found, plain, z)] + [{"row": "named", "named": named}]
 
 

@@ -55,6 +55,20 @@ def test_a_ring_exchanges_all_classes_in_one_way() -> None:
     np.testing.assert_array_equal(ann.labels[mine], exchange[truth.z[ann.tasks[mine]]])
 
 
+@pytest.mark.parametrize("options", [{}, {"families": 2, "families_share": "common"}, {"pairs": {0: 1}}])
+def test_followers_make_the_common_mistake_and_no_other(options: dict[str, Any]) -> None:
+    ann, truth = crowd("followers", seed=3, **options)
+    _, people = harmful(truth, "followers")
+    for r in people:
+        common = truth.pi_g if truth.pi_f is None or truth.groups is None else truth.pi_f[truth.groups[r]]
+        mine = ann.annotators == r
+        given, true = ann.labels[mine], truth.z[ann.tasks[mine]]
+        wrong = given != true
+        np.testing.assert_array_equal(wrong, np.diagonal(common)[true] < 1)
+        assert (common[true[wrong], given[wrong]] == 0.4).all()
+    assert not truth.omega[np.isin(ann.annotators, people)].any()
+
+
 def test_copyists_copy_later_and_leave_no_task_without_a_label() -> None:
     ann, truth = crowd("copyists")
     found, people = harmful(truth, "copyists")

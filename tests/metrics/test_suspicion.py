@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from conal._arrays import draw_from_rows
 from conal.aggregation import DawidSkene
@@ -15,6 +16,7 @@ from conal.datasets import CrowdSettings, simulate_crowd
 from conal.datasets.crowd import CrowdTruth
 from conal.metrics.suspicion import (
     BEFORE,
+    COMMON_MISTAKE,
     HABIT,
     PAIR_POOLING,
     PSEUDO_PEOPLE,
@@ -27,10 +29,12 @@ from conal.metrics.suspicion import (
     _mixed,
     _turns,
     attention,
+    common_mistakes,
     defended,
     detect,
     discoveries,
     find_copies,
+    following,
     left_out,
     likely,
 )
@@ -195,11 +199,14 @@ def test_who_has_labels_without_a_time_is_not_said_to_have_turned() -> None:
 # ---------------------------------------------------------------- crowds
 
 
+PEOPLE = ("careless", "turned", "exchange", "followers")
+
+
 def people_named(found: Detections) -> set[int]:
-    return set(np.concatenate([found.by_kind[kind] for kind in ("careless", "turned", "exchange")]).tolist())
+    return set(np.concatenate([found.by_kind[kind] for kind in PEOPLE]).tolist())
 
 
-@pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "sleepers"])
+@pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "followers", "sleepers"])
 def test_who_means_harm_is_found(kind: str) -> None:
     ann, truth, q = simulated(kind, seed=1)
     assert truth.adversaries is not None
@@ -207,6 +214,7 @@ def test_who_means_harm_is_found(kind: str) -> None:
     assert people_named(found) == set(np.flatnonzero(truth.adversaries.kind == kind).tolist())
     assert not len(found.copies.first)
     lists = {"spammers": found.careless, "clickers": found.careless, "sleepers": found.turned}
+    lists |= {"followers": found.followers}
     if kind == "ring":
         (ring,) = found.rings
         np.testing.assert_array_equal(ring.exchange, truth.pi_r[ring.members[0]].argmax(1))
@@ -256,6 +264,48 @@ def test_an_honest_expert_of_one_class_is_not_careless() -> None:
     assert not any(map(len, detected(ann.replace(labels=labels), q).by_kind.values()))
 
 
+def test_the_share_of_deliberate_mistakes_against_a_loop_over_labels() -> None:
+    ann, _, q = simulated("followers", seed=2)
+    labels = left_out(ann, q)
+    found, mistakes = following(labels), common_mistakes(labels.typical, COMMON_MISTAKE)
+    assert (mistakes != np.arange(6)).any()
+    above, room, moments = np.zeros(20), np.zeros(20), []
+    for k, (r, y) in enumerate(zip(ann.annotators, ann.labels, strict=True)):
+        follow = np.zeros(6)
+        for c in range(6):
+            follow[mistakes[c]] += labels.posterior[k, c]
+        usual = labels.posterior[k] @ labels.typical
+        score = np.log((0.5 * follow + 0.5 * usual) / usual)
+        above[r] += score[y] - usual @ score
+        room[r] += follow @ score - usual @ score
+        moments.append((score, follow, usual))
+    np.testing.assert_allclose(found.share, above / room)
+    most = np.clip(np.quantile(found.share, 0.75) + 0.2, 0.4, 0.75)
+    mine = [(each, ann.labels[k]) for k, each in enumerate(moments) if ann.annotators[k] == 3]
+    chances = [(most * follow + (1 - most) * usual, score, y) for (score, follow, usual), y in mine]
+    z = sum(score[y] - p @ score for p, score, y in chances)
+    z /= np.sqrt(sum(p @ score**2 - (p @ score) ** 2 for p, score, y in chances))
+    assert found.p_value[3] == pytest.approx(norm.sf(z))
+
+
+def test_without_a_common_mistake_nobody_follows_it() -> None:
+    ann, truth, _ = simulated("", proportion=0.0, individual_strength=0.05)
+    found = following(left_out(ann, np.eye(6)[truth.z]))
+    assert np.isnan(found.share).all()
+    assert np.isnan(found.p_value).all()
+    assert common_mistakes(np.array([[0.95, 0.05], [0.3, 0.7]]), 0.1).tolist() == [0, 0]
+
+
+def test_labels_of_followers_are_left_out() -> None:
+    ann, truth, q = simulated("followers", seed=1)
+    assert truth.adversaries is not None
+    bad = truth.adversaries.kind == "followers"
+    left = defended(ann, q)
+    assert not left.kept[bad[ann.annotators] & (ann.labels_per_task()[ann.tasks] > 2)].any()
+    assert left.kept[~bad[ann.annotators]].all()
+    assert "4 who follow the common mistakes" in str(left)
+
+
 def test_rings_stay_for_matrices_and_go_for_votes() -> None:
     ann, truth, q = simulated("ring", seed=1)
     assert defended(ann, q).kept.all()
@@ -266,7 +316,7 @@ def test_rings_stay_for_matrices_and_go_for_votes() -> None:
     assert after > before + 0.05
 
 
-@pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "copyists", "sleepers"])
+@pytest.mark.parametrize("kind", ["spammers", "clickers", "ring", "followers", "copyists", "sleepers"])
 def test_thirty_labels_are_enough(kind: str) -> None:
     """Where nearly everybody gave 30 labels or more, most are found who mean harm, and nearly nobody else."""
     harmful = found = false = 0

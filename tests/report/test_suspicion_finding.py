@@ -68,7 +68,7 @@ def test_the_page_lists_whole_tasks() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ["spammers", "ring", "copyists", "sleepers"])
+@pytest.mark.parametrize("kind", ["spammers", "ring", "followers", "copyists", "sleepers"])
 def test_who_is_named_and_on_which_tasks(kind: str) -> None:
     found, truth = evidence(kind)
     assert truth is not None

@@ -412,7 +412,8 @@ Defend = Annotated[
     options.on_off(
         "--defend",
         panel=options.LABELS,
-        help="Leave out answers that do not depend on the task, and count copied answers once. The report without "
+        help="Leave out answers that do not depend on the task or follow the common mistakes, and count copied answers "
+        "once. The report without "
         "this option says whose they are.",
     ),
 ]

@@ -52,7 +52,7 @@ Pairs = tuple[IntArray, IntArray]
 
 HONEST = "honest"
 NO_SOURCE = -1
-CARELESS_KINDS = ("spammers", "clickers", "ring")
+CARELESS_KINDS = ("spammers", "clickers", "ring", "followers")
 """Kinds whose labels follow a matrix of their own from the first to the last."""
 
 
@@ -138,8 +138,8 @@ class Adversaries:
         return np.where(self.copied, labels[self._at_source(pairs)], labels)
 
 
-def draw_adversaries(n_classes: int, settings: CrowdSettings) -> Adversaries | None:
-    """Who means harm in a crowd; None if nobody does."""
+def draw_adversaries(common: FloatArray, settings: CrowdSettings) -> Adversaries | None:
+    """Who means harm in a crowd with these common confusions (R, C, C); None if nobody does."""
     kinds = [kind.strip() for kind in settings.adversaries.split(",") if kind.strip()]
     if not kinds:
         return None
@@ -151,7 +151,7 @@ def draw_adversaries(n_classes: int, settings: CrowdSettings) -> Adversaries | N
     chosen = rng.permutation(R)[:n]
     kind = np.full(R, HONEST, dtype="U16")
     kind[chosen] = [kinds[k % len(kinds)] for k in range(n)]
-    matrices = _matrices(kind, n_classes, rng)
+    matrices = _matrices(kind, common, rng)
     sources = rng.choice(np.flatnonzero(kind == HONEST), size=R)
     empty = np.zeros(0, dtype=np.int64)
     return Adversaries(
@@ -164,13 +164,16 @@ def draw_adversaries(n_classes: int, settings: CrowdSettings) -> Adversaries | N
     )
 
 
-def _matrices(kind: npt.NDArray[np.str_], C: int, rng: np.random.Generator) -> FloatArray:
-    """Spammers say one class, clickers and sleepers any, and a ring exchanges all classes in one circle."""
-    found = np.zeros((len(kind), C, C))
+def _matrices(kind: npt.NDArray[np.str_], common: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Spammers say one class, clickers and sleepers any, a ring exchanges classes in a circle, followers err as all."""
+    from conal.metrics.suspicion import common_mistakes  # which needs scipy
+
+    found, C = np.zeros(common.shape), common.shape[-1]
     habits, circle = rng.integers(C, size=len(kind)), rng.permutation(C)
     exchanged = np.zeros((C, C))
     exchanged[circle, np.roll(circle, 1)] = 1.0
     found[kind == "spammers"] = np.eye(C)[habits[kind == "spammers"]][:, None, :]
     found[(kind == "clickers") | (kind == "sleepers")] = 1 / C
     found[kind == "ring"] = exchanged
+    found[kind == "followers"] = np.eye(C)[common_mistakes(common[kind == "followers"])]
     return found

@@ -394,13 +394,6 @@ def simulate_crowd(
     """
     settings = settings or CrowdSettings()
     codes = _check_instances(z, features, len(classes))
-    counts = draw_counts(len(codes), settings, stream(settings.seed, "assignment"))
-    tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
-    harmful = draw_adversaries(len(classes), settings)
-    if harmful is not None:
-        tasks, annotators = harmful.move_copyists((tasks, annotators), settings.seed)
-        harmful = harmful.act((tasks, annotators), settings)
-    gate = draw_gate(features, (tasks, annotators), settings)
     pi_g = common_confusion(as_names(classes), settings, stream(settings.seed, "common"))
     C, R, strength = len(classes), settings.n_annotators, settings.individual_strength
     pi_r = own_confusions(R, C, strength, stream(settings.seed, "individual"))
@@ -415,6 +408,13 @@ def simulate_crowd(
     elif groups is not None:
         pi_f = own_confusions(settings.families, C, strength, stream(settings.seed, "families"))
         pi_r = settings.family_share * pi_f[groups] + (1 - settings.family_share) * pi_r
+    counts = draw_counts(len(codes), settings, stream(settings.seed, "assignment"))
+    tasks, annotators = draw_assignment(counts, settings.n_annotators, stream(settings.seed, "annotators"))
+    harmful = draw_adversaries(common, settings)
+    if harmful is not None:
+        tasks, annotators = harmful.move_copyists((tasks, annotators), settings.seed)
+        harmful = harmful.act((tasks, annotators), settings)
+    gate = draw_gate(features, (tasks, annotators), settings)
     omega = gate.of_pairs(tasks, annotators)
     # Drawn at once, so that the same seed gives the same random numbers whatever the matrices are.
     uniform = stream(settings.seed, "labels").random((2, len(tasks)))

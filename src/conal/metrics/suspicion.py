@@ -495,6 +495,78 @@ def _best(excess: FloatArray) -> IntArray:
     return np.asarray(linear_sum_assignment(excess + 1e-9 * np.eye(len(excess)), maximize=True)[1], dtype=np.int64)
 
 
+# Followers: annotators who make the common mistake nearly always, where others make it sometimes.
+
+COMMON_MISTAKE = 0.1
+"""Share of the typical annotator's labels from which on a mistake is common."""
+MORE_THAN_USUAL = 0.2
+"""By how much the share of deliberate mistakes is above the upper quartile of the crowd, at least."""
+MIN_DELIBERATE, MAX_DELIBERATE = 0.4, 0.75
+"""Ends of the share that is tested."""
+
+
+class Following(NamedTuple):
+    """How often annotators make the common mistake on purpose, and how surely it is too often.
+
+    Attributes
+    ----------
+    share : (R,)
+        Estimated share of deliberate answers; NaN where no class has a common mistake.
+    p_value : (R,)
+        Of the hypothesis that the share is what honest people of this crowd have at most; NaN where too few labels
+        were given.
+    """
+
+    share: FloatArray
+    p_value: FloatArray
+
+
+def common_mistakes(matrices: FloatArray, least: float = 0.0) -> IntArray:
+    """(..., C) what every class is mostly taken for by mistake; itself where that is rarer than ``least``, or never.
+
+    >>> common_mistakes(np.array([[0.8, 0.2, 0.0], [0.0, 1.0, 0.0], [0.3, 0.1, 0.6]])).tolist()
+    [1, 1, 0]
+    """
+    wrong = matrices * (1 - np.eye(matrices.shape[-1]))
+    common = (wrong.max(-1) > 0) & (wrong.max(-1) >= least)
+    return np.where(common, wrong.argmax(-1), np.arange(matrices.shape[-1]))
+
+
+def following(found: LeftOut) -> Following:
+    r"""Whether an annotator's answers follow the common mistakes more often than those of others explain.
+
+    With t(c) the most frequent mistake of the typical annotator about class c, who means to follow says
+    :math:`e_i^r(l) = \sum_{c : t(c) = l} q_i^{-r}(c)`. Labels are scored by the likelihood ratio
+
+    .. math::
+        \lambda_i^r(l) = \log \frac{\tfrac12 e_i^r(l) + \tfrac12 m_i^r(l)}{m_i^r(l)}
+
+    against m, what the typical annotator says, who makes the common mistakes as often as others do. Share and p-value
+    are found as those of :func:`attention`, at 0.2 above the upper quartile of the crowd's shares, and from 0.4 to
+    0.75: honest people differ in how often they make a common mistake.
+    """
+    crowd = found.crowd
+    mistakes = common_mistakes(found.typical, COMMON_MISTAKE)
+    usual = found.expected
+    follow = np.asarray(found.posterior @ np.eye(crowd.n_classes)[mistakes])
+    scores = np.log(SCORED * follow / np.maximum(usual, MIN_PROBABILITY) + 1 - SCORED)
+    score = scores[np.arange(crowd.n_annotations), crowd.labels]
+    by_chance = (usual * scores).sum(1)
+    room, above = found.sums((follow * scores).sum(1) - by_chance), found.sums(score - by_chance)
+    any_mistake = (mistakes != np.arange(crowd.n_classes)).any()
+    share = np.where((room > 1e-9) & any_mistake, above / np.maximum(room, 1e-9), np.nan)
+    tested = (crowd.labels_per_annotator() >= FEWEST) & np.isfinite(share)
+    if not tested.any():
+        return Following(share, np.full(len(share), np.nan))
+    honest = np.quantile(share[tested], 0.75) + MORE_THAN_USUAL
+    most = float(np.clip(honest, MIN_DELIBERATE, MAX_DELIBERATE))
+    proba = most * follow + (1 - most) * usual
+    mean = (proba * scores).sum(1)
+    variance = found.sums((proba * scores**2).sum(1) - mean**2)
+    p_value = ndtr(-found.sums(score - mean) / np.sqrt(np.maximum(variance, 1e-300)))
+    return Following(share, np.where(tested, p_value, np.nan))
+
+
 # Copies: pairs of annotators who agree on their mistakes beyond what their own confusion explains.
 
 MIN_SHARED = 20
@@ -654,6 +726,7 @@ class Detections:
     turned : (n,) annotators whose answers no longer depend on the task
     before : (R,)
         Number of labels before the turn of those who turned.
+    followers : (n,) annotators who make the common mistakes on purpose
     upside_down : float
         Share of the labels of a group who exchange classes, if that is more than half: the posterior then rather has
         the names of a smaller group. Such a group is not among ``rings``; 0 where there is none.
@@ -665,27 +738,30 @@ class Detections:
     copies: Copies
     turned: IntArray
     before: IntArray
+    followers: IntArray
     upside_down: float = 0.0
 
     @property
     def by_kind(self) -> dict[str, IntArray]:
-        """Annotators of each kind: careless, turned, exchange (of classes) and copies."""
+        """Annotators of each kind: careless, turned, exchange (of classes), followers and copies."""
         return {
             "careless": self.careless,
             "turned": self.turned,
             "exchange": np.concatenate([self.careless[:0], *(ring.members for ring in self.rings)]),
+            "followers": self.followers,
             "copies": np.union1d(self.copies.first, self.copies.second),
         }
 
     def trusted(self, found: LeftOut, *, rings: bool = True) -> BoolArray:
-        """(n_annotations,) the labels that are left without careless ones and copies.
+        """(n_annotations,) the labels that are left without careless ones, followers and copies.
 
         Those who turned keep what they said before. Of people who copy from each other, one label of a task counts:
         that of the annotator with the most labels. The labels of rings are kept unless ``rings`` is false: a model
         with a matrix for each annotator reads an exchange backwards, and a vote does not.
         """
         crowd = found.crowd
-        out = self.careless if rings else np.append(self.careless, self.by_kind["exchange"])
+        out = np.append(self.careless, self.followers)
+        out = out if rings else np.append(out, self.by_kind["exchange"])
         kept = ~np.isin(crowd.annotators, out)
         if len(self.turned):
             kept &= ~(found.after(self.before) & np.isin(crowd.annotators, self.turned))
@@ -722,16 +798,19 @@ def detect(found: LeftOut, *, level: float = 0.05, seed: int = 0) -> Detections:
     from_the_start = little_care & (people.careless > FROM_THE_START)
     turned = np.flatnonzero(flagged & (people.turned > people.careless) & ~from_the_start)
     low = np.setdiff1d(np.flatnonzero(flagged & little_care), turned)
+    followers = np.flatnonzero(discoveries(following(found).p_value, level))
     rings = [_joined(found, ring, low) for ring in find_rings(found)]
+    rings = [ring._replace(members=np.setdiff1d(ring.members, followers)) for ring in rings]
+    rings = [ring for ring in rings if len(ring.members) >= FEWEST_MEMBERS]
     shares = [float(np.isin(crowd.annotators, ring.members).mean()) for ring in rings]
-    members = np.concatenate([low[:0], *(ring.members for ring in rings)])
+    members = np.concatenate([followers, *(ring.members for ring in rings)])
     rest = np.setdiff1d(low, members).tolist()
     careless = np.array([r for r in rest if dependence(found, r, seed) >= MAX_DEPENDENCE_P_VALUE], dtype=np.int64)
     excluded = np.isin(np.arange(crowd.n_annotators), [*careless, *members])
     copies = _flagged(find_copies(found, excluded, seed), crowd, level)
     upside_down = max((share for share in shares if share > MAJORITY), default=0.0)
     rings = [ring for ring, share in zip(rings, shares, strict=True) if share <= MAJORITY]
-    return Detections(care, careless, rings, copies, turned, people.before, upside_down)
+    return Detections(care, careless, rings, copies, turned, people.before, followers, upside_down)
 
 
 def _joined(found: LeftOut, ring: Ring, low: IntArray) -> Ring:
@@ -785,6 +864,7 @@ class Defence(NamedTuple):
         kinds = {
             "careless": "whose answers do not depend on the task",
             "exchange": "who exchange classes",
+            "followers": "who follow the common mistakes",
             "turned": "whose answers no longer depend on the task",
             "copies": "who give the same answers as somebody else",
         }

@@ -12,7 +12,7 @@ CommonType = Literal["asymmetric", "symmetric"]
 FamilyConfusion = Literal["individual", "common"]
 GateKind = Literal["interaction", "effects"]
 GATE_SCALES = {"paper": 1.0, "wide": 4.0}
-ADVERSARIES = ("spammers", "clickers", "ring", "copyists", "sleepers")
+ADVERSARIES = ("spammers", "clickers", "ring", "followers", "copyists", "sleepers")
 """Kinds of annotators who mean harm."""
 Pairs = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 
@@ -110,8 +110,9 @@ class CrowdSettings:
         several_of(*ADVERSARIES),
         Doc(
             "Annotators who mean harm, one kind or several with commas. spammers: each says one class; clickers: "
-            "any class at random; ring: all exchange the classes in the same way; copyists: each copies an honest "
-            "annotator, whose tasks they take; sleepers: honest first, clickers after turn_after labels."
+            "any class at random; ring: all exchange the classes in the same way; followers: make the common mistake "
+            "about every task of a class that has one, and no other; copyists: each copies an honest annotator, whose "
+            "tasks they take; sleepers: honest first, clickers after turn_after labels."
         ),
     ] = ""
     adversary_share: Annotated[

@@ -27,6 +27,7 @@ KINDS = {
     "careless": "answers do not depend on the task",
     "turned": "answers no longer depend on the task",
     "exchange": "exchanges classes as others of a group do",
+    "followers": "makes the common mistakes nearly always",
     "copies": "same answers as somebody else",
 }
 """What ``annotators.csv`` and the page say of each kind."""
@@ -115,6 +116,8 @@ def _rows(evidence: Evidence) -> Iterator[Plain]:
             like = first_of([short(name, 24) for name in others], MAX_NAMED) or "others"
             what = f"labels {_exchange(evidence, ring.exchange)}, like {like}"
             yield _row(evidence, r, "exchange", what, _wrong(evidence, r, moved), others, p_values[r])
+    for r in found.followers[visible[found.followers]].tolist():
+        yield _row(evidence, r, "followers", KINDS["followers"], _wrong(evidence, r), [], None)
     for k in np.flatnonzero(visible[found.copies.first] & visible[found.copies.second]).tolist():
         yield _pair(evidence, k)
 
