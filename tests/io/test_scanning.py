@@ -120,6 +120,10 @@ def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
         f"{path}: columns 'rater', 'user' could all be the worker",
     ]
     assert "format" not in facts
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"item": 1, "rater": 2, "user": 3, "verdict": 4}\n{\n', encoding="utf-8")
+    problems = [each["problem"] for each in inspect_file(path)["problems"]]
+    assert problems == [f"{path}: {NO_JSON}: 1", f"{path}: columns 'rater', 'user' could all be the worker"]
 
 
 def test_several_files(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: An
         for each, reason, lines in faults:
             problem = {"problem": f"{each.path}: {reason}: {len(lines):,}", "remedy": FAULTS[reason]}
             problems.append(problem | _first(lines))
-        problems += [dict(zip(("problem", "remedy"), _parted(text), strict=True)) for text in errors[bool(faults) :]]
+        others = dict.fromkeys(errors[bool(faults) :])  # the first is about these lines
+        problems += [dict(zip(("problem", "remedy"), _parted(text), strict=True)) for text in others]
     facts = {} if found is None else inspect_import(found, notes)
     for each in facts.get("problems", []):
         problems.append(each | _first(_lines_of(each["problem"], scans)))
@@ -82,7 +83,7 @@ def _read(
         copies = [path if each is None else each.write(folder / str(k)) for k, (path, each) in pairs]
         tries[1:] = [(copies, replace(options, encoding=None)), (copies, replace(options, **lenient, encoding=None))]
     notes: list[str] = []
-    errors: dict[str, InputError] = {}
+    errors: list[str] = []
     for files, how in tries:
 
         def named(text: object, files: Sequence[Path] = files) -> str:
@@ -95,14 +96,14 @@ def _read(
                 warnings.simplefilter("always")
                 found = import_file(files, how) if len(files) > 1 else import_file(files[0], how)
         except InputError as error:
-            errors.setdefault(named(error), error)
+            errors.append(named(error))
+            if files is paths and how is tries[-1][1]:  # there is nothing else to say about these files
+                raise InputError(errors[0]) from error
             continue
         notes = [named(entry.message) for entry in caught if issubclass(entry.category, DataWarning)]
         parts = tuple(replace(part, path=path) for part, path in zip(found.parts, paths, strict=False))
-        return replace(found, path=paths[0], parts=parts), notes, list(errors)
-    if tries[1][0] is paths:  # there is nothing else to say about these files
-        raise next(iter(errors.values()))
-    return None, notes, list(errors)
+        return replace(found, path=paths[0], parts=parts), notes, errors
+    return None, notes, errors
 
 
 def _parted(text: str) -> tuple[str, str]:
