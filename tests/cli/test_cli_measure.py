@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from conal.aggregation.combiner import Combiner
+
 if TYPE_CHECKING:
     from cli.conftest import Run
 
@@ -124,3 +126,16 @@ def test_too_few_true_labels(conal: Run, jury: tuple[Path, Path], tmp_path: Path
     done = conal("measure", jury[0], "--true-labels", few)
     assert done.code == 2
     assert "only 1 tasks with labels have a true label; 10 are needed" in done.err
+
+
+def test_a_combiner_of_a_saved_jury(conal: Run, jury: tuple[Path, Path], tmp_path: Path) -> None:
+    labels, gold = jury
+    saved, out = tmp_path / "saved", tmp_path / "combiner.json"
+    conal("aggregate", labels, "--true-labels", gold, "--out", tmp_path / "c.csv", "--save", saved)
+    done = conal("export", saved, "--out", out)
+    assert done.code == 0
+    assert f"combiner: {out}, of 4 judges and 2 classes" in done.out
+    assert Combiner.read(out).combine({"j0": "good", "j1": "bad"})[0] == "good"
+    again = conal("export", saved, "--out", out)
+    assert again.code == 2
+    assert "--overwrite" in again.err

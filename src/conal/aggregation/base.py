@@ -32,6 +32,7 @@ from conal.parameters import Doc, check_parameters, parameters, parameters_of
 from conal.reported import Reported
 
 if TYPE_CHECKING:
+    from conal.aggregation.combiner import Combiner
     from conal.report.findings import Findings
 
 
@@ -141,11 +142,18 @@ def _log_prior(asked: Asked, rates: FloatArray) -> float:
 
 # Base of all aggregators: registration, construction, fitting and results.
 
+LEAST_SHARE = 1e-12
+"""Probabilities below it count as this in a combiner, whose file has no infinite numbers."""
 FEW_LABELS = 4
 """Fewer labels per task than this may be the reason why a class is lost."""
 
 aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregation")
 register = aggregators.register
+
+
+def reading_of(shares: FloatArray, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities of the classes (C,), and of each label given each class (R, C, C): annotator, label, class."""
+    return logarithm(shares.clip(LEAST_SHARE)), logarithm(confusion.clip(LEAST_SHARE)).swapaxes(1, 2)
 
 
 def make(name: str, **parameters: Any) -> Aggregator:
@@ -349,6 +357,29 @@ class Aggregator(Fitted, Reported, ABC):
         from conal.updates import save
 
         save(self, folder, overwrite=overwrite)
+
+    def combiner(self) -> Combiner:
+        """What it makes of new votes of its annotators, without a fit; ``conal export`` writes it as one JSON file."""
+        from conal.aggregation.combiner import FORMAT, Combiner
+
+        given = self.annotations_.labels_per_annotator().astype(np.float64)
+        share = given / max(given.sum(), 1)
+        readings = []
+        for each in self._readings():
+            usual = np.exp if each["logarithms"] else np.positive  # a judge who is not known is like all together
+            others = np.einsum("r,rlc->lc", share, usual(each["votes"]))
+            others = logarithm(others) if each["logarithms"] else others
+            plain = {name: each[name].tolist() for name in ("start", "votes")} | {"others": others.tolist()}
+            readings.append({"weight": each["weight"], "doubt": each["doubt"]} | plain)
+        names = {"classes": self.classes_, "judges": self.annotator_ids_}
+        texts = {key: [str(name) for name in values.tolist()] for key, values in names.items()}
+        return Combiner(
+            {"format": FORMAT, "format_version": 1, "conal_method": self.name} | texts | {"readings": readings}
+        )
+
+    def _readings(self) -> list[dict[str, Any]]:
+        """The parts whose weighted sum has the logarithms of the posterior."""
+        raise InputError(f"{self.name} has no combiner; use 'gold-pool', 'dawid-skene' or 'one-coin'")
 
     def _aggregate_from(self, start: FloatArray, crowd: Annotations, known: npt.NDArray[np.int64]) -> FloatArray:
         """As :meth:`_aggregate`, from a posterior (N, C) to start at, for aggregators that start somewhere."""

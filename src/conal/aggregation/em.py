@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from conal._arrays import BoolArray, FloatArray
 from conal._progress import Progress, make_progress
-from conal.aggregation.base import Aggregator
+from conal.aggregation.base import Aggregator, reading_of
 from conal.aggregation.counts import Votes, beside, vote_shares
 from conal.aggregation.engines import Engine, Expectation, SparseEngine
 from conal.aggregation.guard import Collapse, collapse_of
@@ -384,6 +384,10 @@ class MatrixAggregator(EMAggregator[Parameters]):
     @abstractmethod
     def _log_parts(self, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
         """Logarithms of class prior (C,) and matrices (R, C, C), or their expectations."""
+
+    def _readings(self) -> list[dict[str, Any]]:
+        start, votes = reading_of(self.class_prior_, self.confusion_)
+        return [{"weight": 1.0, "start": start, "votes": votes, "doubt": None, "logarithms": True}]
 
     def _log_joint(self, votes: Votes, parameters: Parameters) -> FloatArray:
         rho, pi_r = self._log_parts(parameters)

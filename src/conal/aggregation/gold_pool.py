@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.base import Aggregator, register
+from conal.aggregation.base import Aggregator, reading_of, register
 from conal.aggregation.counts import Votes, clamped, class_shares, expected_skills, normalised, softmax
 from conal.aggregation.dawid_skene import DawidSkene
 from conal.data.annotations import Annotations
@@ -40,10 +40,15 @@ SMOOTHING = 0.1
 
 
 class Reading(NamedTuple):
-    """Scores of all tasks (N, C), and of the tasks of known truth by what was learned without each of them (G, C)."""
+    """Scores of all tasks (N, C), and of the tasks of known truth by what was learned without each of them (G, C).
+
+    The score of a task is ``start`` (C,) and for each of its votes ``votes`` (R, C, C): annotator, label, class.
+    """
 
     scores: FloatArray
     left_out: FloatArray
+    start: FloatArray
+    votes: FloatArray
 
 
 @register("gold-pool")
@@ -98,17 +103,22 @@ class GoldPool(Aggregator):
         gold = np.flatnonzero((known != MISSING) & (crowd.labels_per_task() > 0))
         gold = np.random.default_rng(self.seed).permutation(gold)[:MOST]
         enough = len(gold) >= FEWEST and len(set(known[gold].tolist())) > 1
-        posterior = self._dawid_skene(crowd, known, silent=enough)
+        member = DawidSkene(verbose=False, guard=self.guard)
+        posterior = _posterior(member, crowd, known, silent=enough)
+        start, votes = reading_of(member.class_prior_, member.confusion_)
         self.weights_ = {"dawid-skene": 1.0, "ridge": 0.0, "weighted-vote": 0.0}
+        self.starts_, self.vote_scores_, self.pool_weights_ = start[None], votes[None], np.ones(1)
         self.why_ = f"dawid-skene: {len(gold)} true labels are too few, or of one class, to learn weights"
         if enough:
             readings = {
-                "dawid-skene": Reading(_doubted(posterior), _doubted(self._left_out(crowd, known, gold))),
+                "dawid-skene": Reading(_doubted(posterior), _doubted(self._left_out(crowd, known, gold)), start, votes),
                 "ridge": ridge(_one_hot(crowd), crowd.n_classes, gold, known[gold]),
                 "weighted-vote": weighted_vote(crowd, gold, known[gold]),
             }
-            weights = pool_weights(np.stack([each.left_out for each in readings.values()]), known[gold])
-            self.weights_ = dict(zip(readings, weights.tolist(), strict=True))
+            left_out, starts, votes = (np.stack([each[k] for each in readings.values()]) for k in (1, 2, 3))
+            self.starts_, self.vote_scores_ = starts, votes
+            self.pool_weights_ = pool_weights(left_out, known[gold])
+            self.weights_ = dict(zip(readings, self.pool_weights_.tolist(), strict=True))
             shown = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
             self.why_ = f"weights by {len(gold)} true labels: {shown}"
             scores = sum(self.weights_[name] * each.scores for name, each in readings.items())
@@ -121,26 +131,36 @@ class GoldPool(Aggregator):
         """Dawid-Skene guards itself; beside it, true labels are the guard."""
         return probas
 
-    def _dawid_skene(self, crowd: Annotations, known: IntArray, *, silent: bool = True) -> FloatArray:
-        """Its posterior; that it has not converged, or lost a class, is no news where true labels weight it."""
-        member = DawidSkene(verbose=False, guard=self.guard)
-        with warnings.catch_warnings():
-            if silent:
-                for category in (CollapseWarning, ConvergenceWarning):
-                    warnings.simplefilter("ignore", category)
-            return member._guarded(crowd, known, member._aggregate(crowd, known))
-
     def _left_out(self, crowd: Annotations, known: IntArray, gold: IntArray) -> FloatArray:
         """(G, C) Dawid-Skene's posterior of tasks whose truth it does not know, part by part."""
         found = np.empty((len(gold), crowd.n_classes))
         for part in np.array_split(np.arange(len(gold)), min(self.n_folds, len(gold))):
             unknown = known.copy()
             unknown[gold[part]] = MISSING
-            found[part] = self._dawid_skene(crowd, unknown)[gold[part]]
+            member = DawidSkene(verbose=False, guard=self.guard)
+            found[part] = _posterior(member, crowd, unknown)[gold[part]]
         return found
 
     def _numbers(self, crowd: Annotations) -> float:
-        return super()._numbers(crowd) + 8 * crowd.n_annotations
+        return 2 * super()._numbers(crowd) + 8 * crowd.n_annotations
+
+    def _readings(self) -> list[dict[str, Any]]:
+        pooled = len(self.pool_weights_) > 1
+        parts = zip(self.pool_weights_.tolist(), self.starts_, self.vote_scores_, strict=True)
+        return [
+            {"weight": weight, "start": start, "votes": votes, "logarithms": k == 0}
+            | {"doubt": DOUBT if pooled and k == 0 else None}
+            for k, (weight, start, votes) in enumerate(parts)
+        ]
+
+
+def _posterior(member: DawidSkene, crowd: Annotations, known: IntArray, *, silent: bool = True) -> FloatArray:
+    """Of Dawid-Skene; that it has not converged, or lost a class, is no news where true labels weight it."""
+    with warnings.catch_warnings():
+        if silent:
+            for category in (CollapseWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", category)
+        return member._guarded(crowd, known, member._aggregate(crowd, known))
 
 
 def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: IntArray) -> Reading:
@@ -152,7 +172,7 @@ def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: 
     """
     known, targets = votes[gold], np.eye(n_classes)[truth]
     inner = (known @ known.T).toarray()
-    least, best = np.inf, Reading(targets, targets)
+    least, best = np.inf, Reading(targets, targets, targets[0], targets)
     for penalty in RIDGES:
         inverse = np.linalg.inv(inner + penalty * np.eye(len(gold)))
         sums = inverse.sum(0)
@@ -161,8 +181,9 @@ def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: 
         errors = coefficients / np.diag(dual)[:, None]
         if (errors**2).mean() < least:
             least = (errors**2).mean()
-            intercept = sums @ targets / sums.sum()
-            best = Reading(np.asarray(votes @ (known.T @ coefficients)) + intercept, targets - errors)
+            start, weights = sums @ targets / sums.sum(), np.asarray(known.T @ coefficients)
+            by_vote = weights.reshape(-1, n_classes, n_classes)
+            best = Reading(np.asarray(votes @ weights) + start, targets - errors, start, by_vote)
     return best
 
 
@@ -190,6 +211,8 @@ def weighted_vote(crowd: Annotations, gold: IntArray, truth: IntArray) -> Readin
     return Reading(
         _summed(crowd.tasks, crowd.labels, every[crowd.annotators], (crowd.n_tasks, crowd.n_classes)),
         _summed(task, label, left_out, (len(gold), crowd.n_classes)),
+        np.zeros(crowd.n_classes),
+        every[:, None, None] * np.eye(crowd.n_classes),
     )
 
 

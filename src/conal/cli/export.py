@@ -1,4 +1,4 @@
-"""``conal export``: a model folder to one file that predicts without conal."""
+"""``conal export``: a folder to one file that predicts, or combines votes, without conal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MAX_SHOWN = 10
 
 def export(
     *,
-    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit.")],
+    model: Annotated[Path, typer.Argument(help="Model folder written by conal fit, or by conal aggregate --save.")],
     out: Annotated[
         Path,
         typer.Option(
             help="Output file: .onnx, for which conal is installed with its extra 'onnx', or .pt2, a program of "
-            "torch.export."
+            "torch.export. For a folder of conal aggregate --save: .json, a combiner of new votes."
         ),
     ],
     features_only: Annotated[
@@ -40,12 +40,16 @@ def export(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a trained classifier as one file that predicts without conal.
+    """Write a trained classifier, or a combiner of votes, as one file that needs no conal.
 
     The file takes a batch of feature rows of any size and gives class probabilities: feature scaling and all networks
     are in it, nothing about annotators is. Its metadata name the input, the features and the classes. Before the file
-    is put into place, it is run on random rows, where it must give what conal predict gives. See docs/exports.md.
+    is put into place, it is run on random rows, where it must give what conal predict gives. A combiner takes the votes
+    of one task, by judge, and gives a label and probabilities. See docs/exports.md.
     """
+    if out.suffix.lower() == ".json":
+        _export_combiner(model, out, overwrite=overwrite, quiet=quiet, as_json=as_json)
+        return
     from conal.estimator import load
     from conal.estimator.export import format_of
 
@@ -62,6 +66,20 @@ def export(
         "largest_difference": done.largest_difference,
     }
     options.emit(figures, _text(done, estimator.classes_.tolist()), as_json=as_json, quiet=quiet)
+
+
+def _export_combiner(folder: Path, out: Path, *, overwrite: bool, quiet: bool, as_json: bool) -> None:
+    from conal import aggregation
+    from conal._files import atomic_file
+    from conal.io.model_folder import compact_json
+
+    check_results(files=[out], model=folder, overwrite=overwrite)
+    combiner = aggregation.load(folder).combiner()
+    with atomic_file(out) as temporary:
+        temporary.write_text(compact_json(combiner.document), encoding="utf-8")
+    figures = {"out": out, "format": "combiner", "classes": combiner.classes, "judges": combiner.judges}
+    text = f"combiner: {out}, of {len(combiner.judges):,} judges and {len(combiner.classes)} classes"
+    options.emit(figures, text, as_json=as_json, quiet=quiet)
 
 
 def _text(done: Exported, classes: list[Any]) -> str:
