@@ -60,3 +60,13 @@ def test_a_fit_without_an_annotator(conal: Run, crowd: Crowd, tmp_path: Path) ->
 def test_a_private_release_does_not_say_who_is_there(conal: Run, crowd: Crowd, tmp_path: Path) -> None:
     words = ("--out", tmp_path / "x", "--private", "1", "--without", "nobody")
     assert "--without" in conal("aggregate", crowd.labels, *words).refusal()
+
+
+def test_tables_beside_the_labels_have_their_encoding(conal: Run, labels: Path, tmp_path: Path) -> None:
+    gold, info = tmp_path / "gold.csv", tmp_path / "info.csv"
+    gold.write_bytes("".join(["item;truth\n", *(f"t{k};groß\n" for k in range(10))]).encode("latin-1"))
+    info.write_bytes("rater;group\nJörg;früh\nbob;spät\n".encode("latin-1"))
+    words = ("--true-labels", gold, "--annotator-info", info, "--encoding", "latin-1", "--merge-spelling", "--json")
+    assert conal("aggregate", labels, "--out", tmp_path / "o.csv", *words).json()["n_true_labels"] == 10
+    sets = ("--true-labels", gold, "--set", "encoding=latin-1", "--set", "merge_spelling=true", "--json")
+    assert conal("measure", labels, *sets).code == 0

@@ -137,8 +137,6 @@ def aggregate(
     --ordinal, also mean, median, low and high. The label of a task without any label is empty; its proba_CLASS are
     those of an unseen task.
     """
-    from conal.io.tables import decoding
-
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column, "question": question}
     cleaning = {"without": without, "merge_spelling": merge_spelling, "encoding": encoding}
@@ -165,10 +163,9 @@ def aggregate(
 
         is_vote = isinstance(aggregator, VoteAggregator)  # which cannot read labels backwards
         crowd = defended_labels(crowd, rings=not is_vote, quiet=quiet or not first)
-    with decoding(reading.encoding):
-        own = replace(reading, task=columns_to_keep(file, reading).get("task"))
-        known = read_sample(true_labels, own, file, crowd)
-        info = read_info(annotator_info, crowd, reading)
+    own = replace(reading, task=columns_to_keep(file, reading).get("task"))
+    known = read_sample(true_labels, own, file, crowd)
+    info = read_info(annotator_info, crowd, reading)
     offer_truth(true_labels, len(file.true_labels), quiet=quiet)
     _fit(aggregator, crowd, known, info)
     if not first:

@@ -51,6 +51,7 @@ def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, t
     A table's columns may be named as in the file of labels, or by their usual names.
     """
     from conal.io import read_gold
+    from conal.io.tables import decoding
 
     if path is None:
         return None
@@ -63,7 +64,9 @@ def read_sample(path: Path | None, reading: ReadOptions, file: AnnotationFile, t
             )
         return found
     columns: dict[str, Any] = {"task": reading.task, "label": reading.label, "missing": reading.missing}
-    return read_gold(path, **columns, keep=tasks.classes, fallback_to_aliases=True, partial=True).sample_of(tasks)
+    with decoding(reading.encoding):
+        gold = read_gold(path, **columns, keep=tasks.classes, fallback_to_aliases=True, partial=True)
+    return gold.sample_of(tasks)
 
 
 def offer_truth(path: Path | None, n_found: int, *, quiet: bool) -> None:
@@ -171,9 +174,11 @@ def read_labels(labels: Sequence[Path], reading: ReadOptions, *, unlabelled: boo
 
 def read_info(path: Path | None, crowd: Annotations, reading: ReadOptions) -> AnnotatorInfo | None:
     """What is known about the annotators, where the user has a table of it."""
+    from conal.io.tables import decoding
     from conal.io.true_labels import read_annotator_info
 
-    return None if path is None else read_annotator_info(path, crowd, worker=reading.worker)
+    with decoding(reading.encoding):
+        return None if path is None else read_annotator_info(path, crowd, worker=reading.worker)
 
 
 ForFit = tuple[dict[str, Any], "Exhibits", "AnnotationFile | None"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FAILED = 3
 """Exit code where a condition of the user is not met, and everything else went well."""
 JUDGES_SHOWN = 10
-SETTINGS = options.settable(ReadOptions, also=("classes", "ordinal", "question"))
+SETTINGS = options.settable(ReadOptions, also=("question", *options.READING))
 
 Baseline = Annotated[
     Path | None,
