@@ -29,6 +29,19 @@ def test_the_plan_is_a_table_for_the_expert(conal: Run, model: Path, tmp_path: P
     assert sum(found["reasons"].values()) == 5
 
 
+def test_a_plan_for_the_common_confusion(conal: Run, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "plan.csv"
+    wanted = ("plan", model, "--for", "common-confusion", "--out", out)
+    assert "--experts N" in conal(*wanted).refusal()
+    assert "by=group" in conal(*wanted, "--budget", 5, "--set", "by=group").refusal()
+    found = conal(*wanted, "--budget", 9, "--json").json()
+    rows = pv.read_csv(out).to_pylist()
+    assert len(rows) == found["n_labels"] == 9
+    assert len({(row["task"], row["ask"]) for row in rows}) == 9
+    assert 0 < found["error_after"] < found["error"] < 0.2
+    assert "expected error of a cell" in conal(*wanted, "--budget", 9, "--overwrite").out
+
+
 def test_more_than_there_are_is_refused(conal: Run, model: Path, tmp_path: Path) -> None:
     refusal = conal("plan", model, "--experts", 100_000, "--out", tmp_path / "plan.csv").refusal()
     assert "100,000 tasks are asked for" in refusal

@@ -60,6 +60,10 @@ def plan(
         int | None, typer.Option(metavar="N", help="Plan for an expert: number of tasks that can be labelled.")
     ] = None,
     budget: Annotated[float | None, typer.Option(help=BUDGET)] = None,
+    for_: Annotated[
+        Literal["accuracy", "common-confusion"],
+        typer.Option("--for", help="With --budget: what labels are to improve, right labels or the common confusion."),
+    ] = "accuracy",
     annotator_info: options.AboutAnnotators = None,
     settings: Annotated[list[str] | None, options.set_option(SETTINGS)] = None,
     overwrite: options.Overwrite = False,
@@ -79,6 +83,9 @@ def plan(
     fitted with are remembered. The table says what each label is expected to gain, and how many labels are then right,
     with an interval.
 
+    With --for common-confusion, the labels are those that make the common confusion most precise: about rare classes,
+    on tasks whose class is sure, by all annotators alike.
+
     The table also has the text, address or picture's address of a task where the model's report shows it.
     """
     from conal.io.tables import write_table
@@ -87,11 +94,22 @@ def plan(
     wanted = options.taken(PlanOptions, given)
     options.refuse_unknown(given, SETTINGS)
     _check_options(experts, budget, annotator_info, wanted)
+    if for_ == "common-confusion" and (budget is None or wanted.expert_cost is not None or wanted.by == "group"):
+        raise InputError(
+            "--for common-confusion needs --budget, and asks single annotators: leave out expert_cost and by=group"
+        )
     check_results(tables=[out], sources=[annotator_info], model=model, overwrite=overwrite)
     fitted = _loaded(model)
     if budget is None:
         table, figures = _for_experts(fitted, experts or 0, wanted)
         summary = _text(figures, out)
+    elif for_ == "common-confusion":
+        table, figures = _for_common_confusion(fitted, annotator_info, budget, wanted)
+        summary = (
+            f"{figures['n_labels']:,} labels of {figures['n_tasks']:,} tasks\nexpected error of a cell of the common "
+            f"confusion, by chance alone: {figures['error']:.3f} now, {figures['error_after']:.3f} afterwards\n"
+            f"plan: {out}"
+        )
     else:
         found, figures = _planned_labels(
             *_problem(fitted, annotator_info, wanted),
@@ -140,6 +158,21 @@ def _for_experts(fitted: CrowdClassifier | Aggregator, n: int, wanted: PlanOptio
         "reasons": dict(Counter(found["reason"].to_pylist())),
         "expected_gain": sum(found["expected_gain"].to_pylist()),
     }
+
+
+def _for_common_confusion(
+    fitted: CrowdClassifier | Aggregator, annotator_info: Path | None, budget: float, wanted: PlanOptions
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The labels that make the common confusion most precise, and figures about them."""
+    from conal.aggregation.base import Aggregator
+    from conal.planning.common_plan import common_plan
+
+    problem, names = _problem(fitted, annotator_info, wanted)
+    common = fitted.results_.evidence.common if isinstance(fitted, Aggregator) else fitted.common_confusion_
+    asked: dict[str, Any] = {"task_ids": fitted.task_ids_, "people": names, "per_task": wanted.per_task}
+    table, error, error_after = common_plan(problem, common, budget, **asked)
+    n_tasks = len(set(table["task"].to_pylist()))
+    return table, {"n_labels": table.num_rows, "n_tasks": n_tasks, "error": error, "error_after": error_after}
 
 
 def _text(figures: dict[str, Any], out: Path) -> str:

@@ -46,6 +46,7 @@ from conal.training.loop import Row
 if TYPE_CHECKING:
     from conal.estimator.export import Exported
     from conal.estimator.kept_data import Asked, By
+    from conal.planning.common_plan import CommonPlan
     from conal.planning.crowd_plan import CrowdPlan
     from conal.report.charts import TrainingPlots
 
@@ -403,6 +404,16 @@ class CrowdClassifier(FittedClassifier, Reported, ClassifierParameters, Classifi
         problem, names = labeling_problem_of(self, annotator_info, by=by, per_task=per_task)
         asked: dict[str, Any] = {"task_ids": self.task_ids_, "people": names, "expert_cost": expert_cost}
         return crowd_plan(problem, budget, **asked, per_task=per_task, seed=seed)
+
+    def plan_common_confusion(self, budget: float, *, annotator_info: Any = None, per_task: int = 3) -> CommonPlan:
+        """Whom to ask what next, so that ``common_confusion_`` is known better; parameters as in :meth:`plan`."""
+        from conal.estimator.kept_data import labeling_problem_of
+        from conal.planning.common_plan import common_plan
+
+        check_is_fitted(self, "model_")
+        problem, names = labeling_problem_of(self, annotator_info, per_task=per_task)
+        common = self.common_confusion_
+        return common_plan(problem, common, budget, task_ids=self.task_ids_, people=names, per_task=per_task)
 
     def save(self, folder: str | PathLike[str], *, keep_data: bool = False, overwrite: bool = False) -> None:
         """Write a model folder (safetensors, JSON, CSV); see :func:`conal.load`.
