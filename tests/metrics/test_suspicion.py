@@ -35,6 +35,7 @@ from conal.metrics.suspicion import (
     discoveries,
     find_copies,
     following,
+    follows_all,
     left_out,
     likely,
 )
@@ -294,6 +295,20 @@ def test_without_a_common_mistake_nobody_follows_it() -> None:
     assert np.isnan(found.share).all()
     assert np.isnan(found.p_value).all()
     assert common_mistakes(np.array([[0.95, 0.05], [0.3, 0.7]]), 0.1).tolist() == [0, 0]
+
+
+def test_a_bias_towards_one_class_is_no_attack() -> None:
+    """Who takes two classes for a third nearly always is named nothing; who follows mistakes to two classes is."""
+    rng = np.random.default_rng(0)
+    z = np.repeat(np.arange(3), 100)
+    usual = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 0.7]])
+    circle = np.roll(np.eye(3), 1, 1)
+    labels = np.stack([draw_from_rows(usual[z], rng.random(300)) for _ in range(8)] + [np.full(300, 1)], 1)
+    crowd = Annotations.from_matrix(labels)
+    assert not follows_all(left_out(crowd, np.eye(3)[z])).any()
+    common = 0.7 * np.eye(3) + 0.3 * circle
+    labels = np.stack([draw_from_rows(common[z], rng.random(300)) for _ in range(8)] + [circle.argmax(1)[z]], 1)
+    assert np.flatnonzero(follows_all(left_out(Annotations.from_matrix(labels), np.eye(3)[z]))).tolist() == [8]
 
 
 def test_labels_of_followers_are_left_out() -> None:

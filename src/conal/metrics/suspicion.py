@@ -503,6 +503,12 @@ MORE_THAN_USUAL = 0.2
 """By how much the share of deliberate mistakes is above the upper quartile of the crowd, at least."""
 MIN_DELIBERATE, MAX_DELIBERATE = 0.4, 0.75
 """Ends of the share that is tested."""
+MIN_MET = 3.0
+"""Tasks of a class from which on an annotator's answers to it count."""
+MOST_ANSWERS = 0.5
+"""Share of the answers to a class that are the common mistake."""
+MOST_CLASSES = 0.75
+"""Share of the classes that have a common mistake for which that is so."""
 
 
 class Following(NamedTuple):
@@ -565,6 +571,20 @@ def following(found: LeftOut) -> Following:
     variance = found.sums((proba * scores**2).sum(1) - mean**2)
     p_value = ndtr(-found.sums(score - mean) / np.sqrt(np.maximum(variance, 1e-300)))
     return Following(share, np.where(tested, p_value, np.nan))
+
+
+def follows_all(found: LeftOut) -> BoolArray:
+    """(R,) whether the common mistakes are most answers to most classes, and go towards two classes or more.
+
+    Honest people may take one class for another nearly always, or say one class too often.
+    """
+    mistakes = common_mistakes(found.typical, COMMON_MISTAKE)
+    counts = found.crowd.expected_counts(found.posterior)
+    met = counts.sum(2)
+    confused = (mistakes != np.arange(len(mistakes))) & (met >= MIN_MET)
+    most = counts[:, np.arange(len(mistakes)), mistakes] > MOST_ANSWERS * met
+    said = ((most & confused)[:, :, None] & (mistakes[:, None] == np.arange(len(mistakes)))).any(1).sum(1)
+    return np.asarray(((most & confused).sum(1) >= MOST_CLASSES * confused.sum(1)) & (said > 1))
 
 
 # Copies: pairs of annotators who agree on their mistakes beyond what their own confusion explains.
@@ -798,7 +818,7 @@ def detect(found: LeftOut, *, level: float = 0.05, seed: int = 0) -> Detections:
     from_the_start = little_care & (people.careless > FROM_THE_START)
     turned = np.flatnonzero(flagged & (people.turned > people.careless) & ~from_the_start)
     low = np.setdiff1d(np.flatnonzero(flagged & little_care), turned)
-    followers = np.flatnonzero(discoveries(following(found).p_value, level))
+    followers = np.flatnonzero(discoveries(following(found).p_value, level) & follows_all(found))
     rings = [_joined(found, ring, low) for ring in find_rings(found)]
     rings = [ring._replace(members=np.setdiff1d(ring.members, followers)) for ring in rings]
     rings = [ring for ring in rings if len(ring.members) >= FEWEST_MEMBERS]
