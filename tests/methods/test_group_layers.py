@@ -134,7 +134,7 @@ def test_groups_are_found(data: CrowdDataset, fitted: conal.CoNAL) -> None:
 @pytest.mark.slow
 def test_the_matrices_of_groups_are_recovered() -> None:
     """Ten annotators each; one common layer for all has an error of 0.18."""
-    data = synthetic(common_strength=0.6, seed=0, **SETTINGS)
+    data = synthetic(common_strength=0.6, gate_scale="wide", seed=0, **SETTINGS)
     truth = data.truth
     assert truth is not None
     assert truth.groups is not None
