@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from sklearn.metrics import cohen_kappa_score, recall_score
 
 from conal import Annotations
 from conal.aggregation import DawidSkene, GoldPool, MajorityVote
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError
 from conal.metrics import Measurement, drift, measure
+from conal.metrics.rates import warn_of_selection
 
 FIGURES = ("value", "low", "high", "n_gold", "n_effective")
 
@@ -156,3 +158,19 @@ def test_a_judge_who_got_worse_is_drift() -> None:
 def test_baselines_that_are_none(baseline: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         drift(measured(), baseline)
+
+
+def test_true_labels_of_chosen_tasks_are_warned_of() -> None:
+    crowd, good = jury(7)
+    some = {int(i): "bad" for i in np.flatnonzero(~good)[:40]}
+    with pytest.warns(DataWarning, match=r"do not look random: bad wins the vote on \d+% of them"):
+        measure(DawidSkene().fit(crowd, true_labels=some))
+
+
+def test_random_true_labels_are_hardly_ever_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        crowd = Annotations.from_matrix(rng.choice(5, size=(200, 1), p=[0.5, 0.3, 0.15, 0.04, 0.01]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_of_selection(crowd, np.isin(np.arange(200), rng.choice(200, 30, replace=False)))

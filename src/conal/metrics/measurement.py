@@ -19,6 +19,8 @@ from conal.metrics.rates import MIN_OF_ANNOTATOR, Difference, Rate, gold_rates, 
 from conal.parameters import share
 
 FORMAT, FORMAT_VERSION = "conal-measure", 1
+CONFIDENCE = 0.95
+"""Level of the intervals of reports."""
 MIN_TRUE_LABELS = 10
 """Fewer true labels measure nothing that is worth a report."""
 DRIFT_LEVEL = 0.05
@@ -78,7 +80,7 @@ class Measurement:
         return min(self.judges, key=lambda row: row["above"]["value"], default=None)
 
 
-def measure(fitted: Any, *, positive: Any = None, confidence: float = 0.95) -> Measurement:
+def measure(fitted: Any, *, positive: Any = None, confidence: float = CONFIDENCE) -> Measurement:
     """Measure the labels of a fitted object by the true labels that it was given.
 
     Parameters
@@ -112,8 +114,10 @@ def measure(fitted: Any, *, positive: Any = None, confidence: float = 0.95) -> M
     if q is None:
         raise InputError("the fit is too large to be repeated without each part of the true labels; measure a sample")
     truth = evidence.known
-    named = labels_by_task(crowd, np.where(evidence.judged, truth, -1))
-    rates = gold_rates(crowd, q, named, inclusion=evidence.inclusion, confidence=confidence)
+    rates = evidence.measured
+    if confidence != CONFIDENCE:
+        named = labels_by_task(crowd, np.where(evidence.judged, truth, -1))
+        rates = gold_rates(crowd, q, named, inclusion=evidence.inclusion, confidence=confidence)
     detail = _Detail(crowd, truth, tasks, _code_of(crowd, positive), confidence, evidence.inclusion is None)
     labelled = crowd.labels_per_task() > 0
     return Measurement(

@@ -6,19 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import chdtrc, stdtrit
 
-from conal._arrays import FloatArray, IntArray, grouped_sums
+from conal._arrays import BoolArray, FloatArray, IntArray, grouped_sums
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
 from conal.data.true_labels import known_codes
-from conal.errors import InputError
+from conal.errors import DataWarning, InputError, warn
 from conal.metrics.classification import task_posterior
 from conal.parameters import share
 
 # Rates of all tasks from a few true labels: what the model expects, corrected where the truth is known.
 
 
+CHANCE = 1e-5
+"""How improbable a random sample of tasks must be for a warning."""
 UNSEEN = 0.5
 """Misses of the predictions that a sample is taken to have just missed: few true labels show none of the rare ones."""
 
@@ -369,6 +371,8 @@ def gold_rates(
     known = _Known(truth, None if inclusion is None else np.asarray(inclusion, float))
     if known.inclusion is not None:
         _check_inclusion(known.inclusion[tasks[truth[tasks] != MISSING]])
+    else:
+        warn_of_selection(crowd, truth != MISSING)
     votes, everything = _votes(crowd), np.arange(crowd.n_tasks)
     of_cleaned = _Guesses(q[everything, best], best == truth, everything).at(tasks)
     of_votes = _Guesses((votes * q).sum(1), votes[everything, truth], everything).at(tasks)
@@ -396,6 +400,30 @@ def gold_rates(
         above,
         above_each,
     )
+
+
+def warn_of_selection(crowd: Annotations, judged: BoolArray) -> None:
+    """Warn where the tasks with a true label (N,) are not like random ones: other classes win their votes.
+
+    >>> crowd = Annotations.from_matrix(np.repeat([[0, 0], [1, 1]], 60, axis=0))
+    >>> warn_of_selection(crowd, np.arange(120) % 3 == 0)
+    """
+    labelled = crowd.labels_per_task() > 0
+    winners, drawn = crowd.votes().argmax(1)[labelled], judged[labelled]
+    found = np.array([np.bincount(winners[drawn == side], minlength=crowd.n_classes) for side in (True, False)])
+    expected = np.outer(found.sum(1), found.sum(0)) / max(found.sum(), 1)
+    usual = expected[0] >= 1
+    table, even = ([*each[:, usual].T, each[:, ~usual].sum(1)] for each in (found, expected))
+    statistic = sum(((one - two) ** 2 / np.maximum(two, 1e-9)).sum() for one, two in zip(table, even, strict=True))
+    if chdtrc(max(int(usual.sum()) - int(usual.all()), 1), statistic) < CHANCE:
+        shares = found / np.maximum(found.sum(1, keepdims=True), 1)
+        most = int(np.argmax(shares[0] - shares[1]))
+        warn(
+            f"the tasks with a true label do not look random: {crowd.classes[most]!s} wins the vote on "
+            f"{shares[0, most]:.0%} of them, and on {shares[1, most]:.0%} of the others; measured shares hold for "
+            "random tasks, or for those of conal plan with their inclusion_probability",
+            DataWarning,
+        )
 
 
 class _Guesses(NamedTuple):
