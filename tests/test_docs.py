@@ -59,7 +59,7 @@ def test_command_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows = [f"{ids[k]},{('cat', 'dog')[data.y_true[k]]}" for k in range(0, 80, 2)]
     (tmp_path / "gold.csv").write_text("\n".join(["task,label", *rows]), encoding="utf-8")
     ran = [line for line in commands(ROOT / "README.md") if line.startswith("conal")]
-    assert len(ran) == 3
+    assert len(ran) == 4
     for command in ran:
         run_line(command)
     predictions = (tmp_path / "predictions.csv").read_text().splitlines()
