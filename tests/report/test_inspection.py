@@ -129,3 +129,24 @@ def test_a_sound_crowd_has_no_problems() -> None:
     truth = rng.integers(3, size=(60, 1))
     matrix = np.where(rng.random((60, 4)) < 0.8, truth, rng.integers(3, size=(60, 4)))
     assert problems(crowd_of(matrix)) == []
+
+
+def test_slips_are_rare_classes_spelled_nearly_as_a_frequent_one(tmp_path: Path) -> None:
+    """Not a class that is as frequent, begins otherwise, has a number, or differs in case alone."""
+    slips = ["biling", "othr", "illegal", "grade 2", "Legal", "billings"]
+    labels = ["billing", "other", "legal", "grade 1"] * 30 + slips + ["billings"] * 20
+    path = write_lines(tmp_path / "a.csv", HEADER, *(f"t{k // 3},w{k % 3},{label}" for k, label in enumerate(labels)))
+    (found,) = [entry for entry in inspect_file(path)["problems"] if "may be slips" in entry["problem"]]
+    assert found["problem"] == "classes that may be slips: 'biling' of 'billing', 'othr' of 'other'"
+    assert found["lines"] == [2 + labels.index("biling"), 2 + labels.index("othr")]
+    assert "unless they are classes of their own" in found["remedy"]
+
+
+@pytest.mark.parametrize(("merge", "lines"), [(False, [3, 4]), (True, [4])])
+def test_labels_outside_the_listed_classes_have_lines(tmp_path: Path, merge: bool, lines: list[int]) -> None:
+    path = write_lines(tmp_path / "a.csv", HEADER, "t1,a,x", "t1,b,X", "t1,c,z", "t2,a,y", "t2,b,x")
+    facts = inspect_file(path, classes=["x", "y"], merge_spelling=merge)
+    problem = facts["problems"][0]
+    assert not facts["usable"]
+    assert "not among the 2 classes" in problem["problem"]
+    assert problem["lines"] == lines

@@ -14,7 +14,7 @@ from typing import Any
 from conal.data.cleaning import missing_rule
 from conal.data.encoding import as_names
 from conal.data.frames import find_columns
-from conal.data.matching import lookalikes
+from conal.data.matching import look, lookalikes
 from conal.errors import InputError
 from conal.io.importing import detect
 from conal.io.limits import ARROW_ERRORS, ENCODING_REMEDY, refusing
@@ -185,5 +185,10 @@ def _find_lines(rows: Sequence[Row], columns: Mapping[str, str], options: ReadOp
         for group in groups:
             rare = sorted(group, key=lambda name: len(names[role][name]))[:-1]
             found.lines[f": {kind} ", " differ "] += [line for name in rare for line in names[role][name]]
+    spelled = look if options.merge_spelling else str
+    listed = {spelled(name) for name in options.classes or ()}
     for name, lines in names["label"].items():
+        if listed and spelled(name) not in listed:
+            found.lines[" not among the ", " classes"] += lines
+        found.lines["classes that may be slips", f"{str(name)!r} of '"] += lines
         found.lines["classes with fewer than", repr(str(name))] += lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conal.data.annotations import Annotations
+from conal.data.matching import look
 from conal.data.problems import MANY_CLASSES, lone_annotator, no_classes
 from conal.errors import DataWarning, InputError, examples
 from conal.io import AnnotationFile, ReadOptions, import_file
@@ -29,6 +31,12 @@ DRAWS = 10**8
 """Tasks times bootstrap replicates for an interval: a second or two."""
 
 FEW_LABELS = 5
+MOST_COMPARED = 100
+"""Classes of which slips are looked for: all pairs are compared."""
+SLIP_SHARE = 0.1
+"""Labels of a slip, for each label of the class that was meant, at most."""
+LEAST_ALIKE = 0.85
+"""Of difflib: one letter of four or more that is missing, or one more."""
 LOW_ALPHA = 0.2
 SAME_LABELS = 10
 MAX_LINES = 5
@@ -57,17 +65,18 @@ def inspect_file(path: Paths, options: ReadOptions | None = None, **keywords: An
     scans = [scan(each, options) for each in paths]
     with TemporaryDirectory(prefix="conal-") as folder:
         found, notes, errors = _read(paths, scans, options, Path(folder))
-    problems = []
+    problems: list[Facts] = []
+    told: list[Facts] = []
     if errors:
         faults = [(each, *fault) for each in scans if each is not None for fault in each.faults.items()]
         for each, reason, lines in faults:
             problem = {"problem": f"{each.path}: {reason}: {len(lines):,}", "remedy": FAULTS[reason]}
             problems.append(problem | _first(lines))
-        others = dict.fromkeys(errors[bool(faults) :])  # the first is about these lines
-        problems += [dict(zip(("problem", "remedy"), _parted(text), strict=True)) for text in others]
+        texts = dict.fromkeys(errors[bool(faults) :])  # the first is about these lines
+        told += [dict(zip(("problem", "remedy"), _parted(text), strict=True)) for text in texts]
     facts = {} if found is None else inspect_import(found, notes)
-    for each in facts.get("problems", []):
-        problems.append(each | _first(_lines_of(each["problem"], scans)))
+    told += facts.get("problems", [])
+    problems += [each | _first(_lines_of(each["problem"], scans)) for each in told]
     where = ", ".join(map(str, paths))
     return {"file": where, "usable": not errors, **facts, "problems": problems}
 
@@ -235,12 +244,32 @@ def _class_problems(crowd: Annotations, counts: npt.NDArray[np.int64]) -> Iterat
     names = [str(name) for name in crowd.classes.tolist()]
     if crowd.n_classes == 1:
         yield f"one class, {examples(names)}", "check the label column: a classifier needs at least two classes"
-    rare = [name for name, count in zip(names, counts, strict=True) if 0 < count < FEW_LABELS]
+    slips = _slips(names, counts) if crowd.n_classes <= MOST_COMPARED else {}
+    if slips:
+        shown = ", ".join(f"{name!r} of {meant!r}" for name, meant in slips.items())
+        yield f"classes that may be slips: {shown}", "correct the labels, unless they are classes of their own"
+    rare = [name for name, count in zip(names, counts, strict=True) if 0 < count < FEW_LABELS and name not in slips]
     if 0 < len(rare) < crowd.n_classes <= 20:
         yield (
             f"classes with fewer than {FEW_LABELS} labels: {examples(rare)}",
             "correct them if they are slips; rare classes are hard to learn",
         )
+
+
+def _slips(names: list[str], counts: npt.NDArray[np.int64]) -> dict[str, str]:
+    """Rare classes that are spelled nearly as a frequent one, to that one; numbered classes are none."""
+    seen = [look(name) for name in names]
+    found = {}
+    for name, own, count in zip(names, seen, counts, strict=True):
+        frequent = {
+            other: full
+            for other, full, n in zip(seen, names, counts, strict=True)
+            if count <= SLIP_SHARE * n and other != own and other[:1] == own[:1]
+        }
+        close = difflib.get_close_matches(own, frequent, n=1, cutoff=LEAST_ALIKE)
+        if count and close and not any(map(str.isdigit, own + close[0])):
+            found[name] = frequent[close[0]]
+    return found
 
 
 def _annotator_problems(crowd: Annotations) -> Iterator[tuple[str, str]]:
