@@ -45,6 +45,10 @@ def test_figures_for_people_and_programs(conal: Run, jury: tuple[Path, Path], tm
     assert "; the model believed " in second
     assert third.startswith("majority vote: ")
     assert best.startswith("j0: ")
+    assert "sensitivity is the share of good that is found, specificity that of bad" in done.out
+    assert "\ntrue label bad: " in done.out
+    other = conal("measure", labels, "--true-labels", gold, "--positive", "bad")
+    assert "sensitivity is the share of bad that is found, specificity that of good" in other.out
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert figures["inferred"]["value"] > figures["vote"]["value"]
     assert (page / "report.html").exists()

@@ -164,7 +164,10 @@ def _lines(found: Measurement) -> list[str]:
     ]
     if len(found.judges) > JUDGES_SHOWN:
         lines.append(f"and {len(found.judges) - JUDGES_SHOWN} judges more (--out and --json have all)")
-    lines += [f"share of {row['class']}: {_interval(row)}" for row in found.shares]
+    if "sensitivity" in found.inferred:
+        other = next(row["class"] for row in found.shares if row["class"] != found.positive)
+        lines.append(f"sensitivity is the share of {found.positive} that is found, specificity that of {other}")
+    lines += [f"true label {row['class']}: {_interval(row)} of all tasks" for row in found.shares]
     return [options.one_line(line) for line in lines]
 
 
