@@ -147,6 +147,14 @@ def test_between_labels_and_what_is_joined_to_them(one: str, other: str, tmp_pat
         AnnotatorInfo.of(people, labels(annotator=one))
 
 
+def test_every_pair_is_shown_once() -> None:
+    """True labels repeat their classes; each pair is one thing to correct."""
+    crowd = Annotations.from_triples([0, 1, 2, 3], list("aaaa"), ["cat", "dog", "cat", "dog"])
+    truth = pd.DataFrame({"task": [0, 1, 2, 3], "label": ["Cat", "Dog", "Cat", "Dog"]})
+    with pytest.raises(InputError, match="'Cat' and 'cat', 'Dog' and 'dog' differ only in case"):
+        MajorityVote().fit(crowd, true_labels=truth)
+
+
 def test_numbers_and_text_are_the_same_names_in_two_sources() -> None:
     """A column is text as soon as one of its names is."""
     numbers = Annotations.from_triples([140, 141], [1, 2], ["k", "m"])

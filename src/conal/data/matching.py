@@ -148,7 +148,8 @@ def refuse_lookalikes(
         return
     first = dict(zip(reversed(others.to_pylist()), reversed(there.tolist()), strict=True))
     rows = np.flatnonzero(found.to_numpy(zero_copy_only=False)).tolist()
-    pairs = [[here[k].item() if isinstance(here[k], np.generic) else here[k], first[mine[k].as_py()]] for k in rows]
+    alike = [[here[k].item() if isinstance(here[k], np.generic) else here[k], first[mine[k].as_py()]] for k in rows]
+    pairs = list({tuple(map(repr, pair)): pair for pair in alike}.values())  # true labels repeat their classes
     merge = ", or pass merge_spelling=True (--merge-spelling)" if mergeable else ""
     raise InputError(
         f"{where}: {kind} are spelled differently {between}: {_shown(pairs, kind)} differ only in "
