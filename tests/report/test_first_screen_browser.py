@@ -206,6 +206,28 @@ def test_what_concerns_more_labels_comes_first() -> None:
         assert steps(report)[1].startswith(first)
 
 
+def test_one_label_and_one_other_annotator_are_named() -> None:
+    report = make_report()
+    rows = report["annotators"]["rows"]
+    for row in rows[:2]:
+        row |= {"num_examples_labeled": 50, "annotator_quality": 0.2, "annotator_quality_low": 0.1}
+        row |= {"annotator_quality_high": 0.3, "quality_basis": "belief"}
+    person = rows[0] | {"place": 0, "guesses": False}
+    report["next_steps"] |= {"rewrite": [], "people": [person], "relabel": None}
+    wrong = report["tasks"]["likely_wrong"]
+    wrong["total"] = 1
+    _, people, label, *_ = steps(report)
+    assert f"{rows[1]['worker']} is reliably worse than the crowd, too." in people
+    assert label.startswith("Check the label that overrules the majority vote.")
+    assert "Check the task in" in render(report)
+    rows[2] |= {name: rows[1][name] for name in rows[1] if name.startswith(("num_", "annotator_quality"))}
+    wrong["total"] = 7
+    _, people, label, *_ = steps(report)
+    assert "2 others are reliably worse than the crowd, too." in people
+    assert label.startswith("Check a few of the 7 labels that overrule the majority vote.")
+    assert "Check a few of the 7 tasks in" in render(report)
+
+
 def test_measured_labels_that_are_worse_than_a_judge_are_not_recommended() -> None:
     report = measured_jury()
     found = report["gold_rates"]
