@@ -270,6 +270,13 @@ def test_validation_that_cannot_be_meant_is_refused(data: CrowdDataset) -> None:
         clf.fit(data.x, data.annotations, validation=(x, [f"c{k}" for k in y]))
     with pytest.warns(DataWarning, match="20 labels have classes that no annotator used"):
         clf.fit(data.x, data.annotations, validation=(x, np.where(np.arange(60) % 3 == 0, 9, y)))
+    for alone in (x, (x,), (x, y, y)):
+        with pytest.raises(InputError, match=r"validation must be a pair \(X, y_true\)"):
+            clf.fit(data.x, data.annotations, validation=alone)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"monitor 'test' must be a pair \(X, y_true\)"):
+        clf.fit(data.x, data.annotations, monitor={"test": x})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=r"validation labels: expected one true label .* of shape \(60, 2\)"):
+        clf.fit(data.x, data.annotations, validation=(x, np.stack([y, y], axis=1)))
     with pytest.raises(InputError, match="selection='gold' needs validation"):
         conal.CoNAL(selection="gold", **FAST).fit(data.x, data.annotations)
 

@@ -83,6 +83,9 @@ def further_as_numbers(
     """The same for validation sets and other data; nothing is learned from their texts."""
 
     def converted(name: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            called = "validation" if pair is validation else f"monitor {name!r}"
+            raise InputError(f"{called} must be a pair (X, y_true): features, and one true label for each row")
         return as_numbers(fitted, pair[0], f"{name} texts"), pair[1]
 
     others = {name: converted(name, pair) for name, pair in monitor.items()}
@@ -225,6 +228,8 @@ def is_annotations(data: Any, annotator_ids: Names) -> bool:
 def true_labels(y: Any, X: Any, where: str) -> Any:
     """One label per row of X; a frame with a label column is joined by task id where both have ids."""
     if column_names(y) is None:
+        if getattr(y, "ndim", 1) > 1:
+            raise InputError(f"{where}: expected one true label for each row, got an array of shape {tuple(y.shape)}")
         return y
     features = as_features(X)
     ids = features.ids if isinstance(features, FeatureTable) else None
