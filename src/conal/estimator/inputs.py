@@ -82,7 +82,7 @@ def further_as_numbers(
 ) -> tuple[tuple[Any, Any] | None, dict[str, tuple[Any, Any]]]:
     """The same for validation sets and other data; nothing is learned from their texts."""
 
-    def converted(name: str, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    def converted(name: str, pair: Any) -> tuple[Any, Any]:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             called = "validation" if pair is validation else f"monitor {name!r}"
             raise InputError(f"{called} must be a pair (X, y_true): features, and one true label for each row")
