@@ -10,7 +10,7 @@ import pytest
 
 from conal.data.annotations import Annotations
 from conal.errors import InputError
-from conal.report.evidence import Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.findings import Finding, Findings, all_findings
 from conal.report.page import render
 from helpers.models import model_section
@@ -47,6 +47,30 @@ def test_sections_and_tables_fit_the_crowd(finding: Finding, crowd: str) -> None
         kinds = finding.column_kinds(found.evidence.annotations.classes)
         counts = {field.name for field in columns.schema if pa.types.is_integer(field.type)}
         assert counts <= set(kinds)  # floats in a loaded model otherwise
+
+
+@pytest.mark.parametrize("finding", all_findings(), ids=lambda finding: finding.name)
+def test_no_section_names_an_annotator_who_is_hidden(finding: Finding) -> None:
+    """Few labels identify people: those with fewer than ``hide_below`` are in no section, headline or table."""
+    rng = np.random.default_rng(0)
+    given = rng.integers(3, size=(40, 6))
+    given[3:, 4:] = -1  # two have three labels each
+    names = ["often-1", "often-2", "often-3", "often-4", "rarely-1", "rarely-2"]
+    tasks, annotators = np.nonzero(given >= 0)
+    labels = given[tasks, annotators]
+    crowd = Annotations(tasks, annotators, labels, task_ids=range(40), annotator_ids=names, classes=range(3))
+    q = rng.dirichlet(np.ones(3), size=40)
+    pi = rng.dirichlet(np.ones(3), size=6)[:, None].repeat(3, axis=1)
+    rates = rng.random(crowd.n_annotations)
+    privacy = AnnotatorPrivacy(10)
+    found = Findings(Evidence(crowd, q, q, pi.mean(0), pi, rates, model=model_section(), privacy=privacy))
+    if not finding.applies(found.evidence):
+        return
+    section = found.section(finding.name)
+    headlines = [str(sentence) for sentence in finding.headlines(section, found.report)]
+    tables = [] if finding.table is None else [found.table(finding.table).to_pydict()]
+    assert "rarely" not in json.dumps([section, headlines])
+    assert "rarely" not in str(tables)
 
 
 @pytest.mark.parametrize("crowd", CROWDS)
