@@ -41,7 +41,10 @@ def fit_all(path: Path) -> None:
         crowd = conal.Annotations.from_triples(tasks, workers, labels)
         for name in ("conal", "dl-cl", *(("xconal", "aggnet") if n_annotators == 20 else ())):
             precision = "64-true" if name in ("conal", "xconal") else "32-true"
-            fitted = conal.make(name, **fixed, dropout=0.0, input_dropout=0.0, precision=precision).fit(x, crowd)
+            undrawn = {"mixup": False} if name == "xconal" else {}
+            fitted = conal.make(name, **fixed, **undrawn, dropout=0.0, input_dropout=0.0, precision=precision).fit(
+                x, crowd
+            )
             weights = [tensor.numpy().ravel() for tensor in fitted.model_.state_dict().values()]
             found[f"{name} {n_annotators}"] = np.concatenate(weights).astype("float64")
             found[f"loss {name} {n_annotators}"] = np.array([row["loss"] for row in fitted.history_])

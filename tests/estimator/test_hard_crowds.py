@@ -73,9 +73,9 @@ def crowd_of_one_answer(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
         ),
         (
             "xconal",
-            {"second_classifier": "none"},
-            1,
-            "class 0 gets 95% of the tasks, with 81% of the votes. This may be right or wrong",
+            {"second_classifier": "none", "confusion": "mixture"},
+            0,
+            "class 0 gets 95% of the tasks, with 82% of the votes. This may be right or wrong",
         ),
     ],
 )

@@ -35,6 +35,7 @@ def made_for(name: str, crowd: Annotations, **options: Any) -> tuple[CrowdMethod
     x = np.random.default_rng(1).normal(size=(crowd.n_tasks, D)).astype(np.float32)
     batches = CrowdBatches(Instances(x), crowd, batch_size=1000)
     problem = Problem((D,), C, crowd.n_annotators, len(batches.labelled), torch.tensor(crowd.labels_per_annotator()))
+    options = {"mixup": False, **options} if name == "xconal" else options  # like dropout, it draws at every step
     method = methods.get(name)(problem, MLP(D, C, dropout=0.0), **options)
     method.prepare(crowd)
     return method, batches

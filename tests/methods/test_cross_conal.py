@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from conal.errors import ConalWarning, DataWarning, InputError, PriorWarning
 from conal.estimator.results import FittedResults
 from conal.methods import Batch, Problem
 from conal.methods.cross_conal import CrossCoNALMethod, aligned_with_votes
+from conal.methods.two_source_noise import highest_strength, learned_prior
 from conal.networks import MLP
 from conal.training.batches import CrowdBatches, Instances
 
@@ -67,7 +68,7 @@ def slow_pooled(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
 @pytest.mark.parametrize("prior", [None, [0.6, 0.3, 0.1]])
 def test_an_e_step_against_loops(prior: list[float] | None, confusion: str) -> None:
     stated = None if prior is None else torch.tensor(prior)
-    settings: dict[str, Any] = {"calibrate": False, "confusion": confusion, "second_classifier": "none"}
+    settings: dict[str, Any] = {"calibrate": False, "confusion": confusion, "second_classifier": "none", "pooling": 1.0}
     method, batches = made(folds=3, vote_weight=0.6, class_prior=stated, **settings)
     before = method.posterior.double().numpy().copy()
     pi_g, pi_r, omega = (t.double().numpy().copy() for t in (method.noise.pi_g, method.noise.pi_r, method.noise.omega))
@@ -208,7 +209,7 @@ def test_the_mean_of_the_networks_predicts() -> None:
     [
         ({"folds": 1}, "folds must be a whole number of at least 2 or 'auto', not 1"),
         ({"vote_weight": 0}, "vote_weight must be a finite number above 0, not 0"),
-        ({"pooling": float("inf")}, "pooling must be a finite number above 0, not inf"),
+        ({"pooling": float("inf")}, "pooling must be a finite number above 0 or 'auto', not inf"),
         ({"start": 1.0}, "start must be a share above 0 and below 1, not 1.0"),
         ({"rounds": 0}, "rounds must be a whole number of at least 1, not 0"),
         ({"averaging": 1.0}, "averaging must be a number from 0 to below 1, not 1.0"),
@@ -292,7 +293,8 @@ def test_a_model_says_whether_it_was_made_less_sure() -> None:
     assert taught.results_.findings.evidence.tempered
 
 
-def test_how_sure_posteriors_are_is_that_of_the_selected_epoch() -> None:
+@pytest.mark.parametrize("pooling", [1.0, "auto"])
+def test_how_sure_posteriors_are_is_that_of_the_selected_epoch(pooling: float | Literal["auto"]) -> None:
     """Validation data select an early epoch: labels, and how sure they are said to be, are those of that epoch."""
     data = conal.datasets.synthetic(n_train=300, n_classes=4, common_strength=0.8, seed=1)
     assert data.test is not None
@@ -301,7 +303,7 @@ def test_how_sure_posteriors_are_is_that_of_the_selected_epoch() -> None:
     for truth in (None, gold):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConalWarning)
-            clf = conal.make("xconal", epochs=20, refits=0, **fast)
+            clf = conal.make("xconal", epochs=20, refits=0, pooling=pooling, **fast)
             clf.fit(data.x, data.annotations, true_labels=truth, validation=(data.test.x, data.test.y))
         chosen = clf.metrics_["best_epoch"]
         assert 2 <= chosen < 20
@@ -316,13 +318,28 @@ def test_how_sure_posteriors_are_is_that_of_the_selected_epoch() -> None:
         for i, r, y in zip(data.annotations.tasks, data.annotations.annotators, data.annotations.labels, strict=True):
             counts[r, :, y] += q[i]
         log_q = np.log(np.maximum(q, np.finfo(np.float32).tiny))
-        expected = held_out_certainty(log_q, votes, counts, vote_weight=0.7, pooling=1.0)
+        drawn: Any = pooling
+        if pooling == "auto":
+            drawn = learned_prior(torch.from_numpy(counts), model.noise_in_use.pi_g, highest_strength(3)).numpy()
+        expected = held_out_certainty(log_q, votes, counts, vote_weight=0.7, pooling=drawn)
         assert expected < 1
         assert float(model.certainty) == pytest.approx(expected, rel=1e-6)
         if truth is None:
             np.testing.assert_allclose(clf.probas_, softmax(expected * log_q, axis=1), atol=1e-5)
         else:
             assert float(model.correction.certainty) <= expected * (1 + 1e-6)  # type: ignore[union-attr]
+
+
+def test_few_tasks_are_mixed_unless_the_network_is_a_users() -> None:
+    def mixes(n_tasks: int, **options: Any) -> bool:
+        problem = Problem((D,), C, R, n_tasks, torch.ones(R, dtype=torch.int64))
+        return CrossCoNALMethod(problem, options.pop("backbone", MLP(D, C)), **options).mixes
+
+    assert mixes(2_500)
+    assert not mixes(2_501)
+    assert mixes(2_501, mixup=True)
+    assert not mixes(100, mixup=False)
+    assert not mixes(100, backbone=torch.nn.Sequential(torch.nn.Linear(D, C)))
 
 
 def test_large_data_have_fewer_folds() -> None:

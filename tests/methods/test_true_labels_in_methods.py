@@ -124,7 +124,7 @@ def expected_counts(posterior: npt.NDArray[np.float64]) -> npt.NDArray[np.float6
 
 def test_cross_fitted_em_against_loops() -> None:
     """Posterior, correction and pooled confusion of an E-step, with true labels that are certain afterwards."""
-    method, batches = made("xconal", folds=3, vote_weight=0.6, calibrate=False, second_classifier="none")
+    method, batches = made("xconal", folds=3, vote_weight=0.6, pooling=1.0, calibrate=False, second_classifier="none")
     assert isinstance(method, CrossCoNALMethod)
     assert method.correction is not None
     assert method.pooled_noise is not None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from conal.aggregation.group_confusion import levels_of
-from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
+from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise, learned_prior, prior_strength
 
 from .loops import slow_sources
 
@@ -98,3 +99,39 @@ def test_the_mixture_has_no_groups() -> None:
     for noise in (with_groups, without):
         noise.fit(counts)
     torch.testing.assert_close(with_groups.pi_r, without.pi_r)
+
+
+@pytest.mark.parametrize("strength", [3.0, 20.0])
+def test_the_strength_of_a_prior_is_found_again(strength: float) -> None:
+    rng = np.random.default_rng(5)
+    mean = np.array([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]])
+    rows = np.stack([[rng.dirichlet(strength * row) for row in mean] for _ in range(300)])
+    counts = torch.from_numpy(rng.multinomial(40, rows)).double()
+    found = prior_strength(counts, torch.from_numpy(mean).expand(300, C, C))
+    assert strength / 1.15 < found < strength * 1.15
+
+
+def test_matrices_are_drawn_to_the_common_one_at_the_annotators_skill() -> None:
+    """With labels of one class only, an annotator's skill says what the matrix is like in the others."""
+    common = torch.tensor([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]])
+    counts = torch.zeros(20, C, C)
+    counts[:10, 0] = torch.tensor([100.0, 0.0, 0.0])
+    counts[10:, 0] = torch.tensor([40.0, 40.0, 20.0])
+    found = learned_prior(counts, common, 30.0)
+    mean = found / found.sum(2, keepdim=True)
+    torch.testing.assert_close(found.sum(2), found[0, 0].sum().expand(20, C))  # as many pseudo-labels in every row
+    assert float(mean[0, 1, 1]) > 0.95
+    assert float(mean[10, 1, 1]) == pytest.approx(0.41, abs=0.03)
+    torch.testing.assert_close(mean[:, 1, 0] / mean[:, 1, 2], torch.full((20,), 2.0))  # mistakes as in the common one
+
+
+def test_an_annotator_without_labels_has_the_common_prior() -> None:
+    common = torch.tensor([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7]])
+    counts = 20 * common.expand(R, C, C).clone()
+    counts[0] = 0
+    found = learned_prior(counts, common, 30.0)[0]
+    torch.testing.assert_close(found / found.sum(1, keepdim=True), common)
+    noise = TwoSourceNoise(R, C, PseudoLabels(0.5, pooling=30.0, learned=True), omega_start=0.2, learn_omega=False)
+    noise.fit(counts)
+    assert float(noise.omega[0]) == pytest.approx(1.0)  # all of it is due to the prior
+    assert 0 < float(noise.omega[1]) < 1

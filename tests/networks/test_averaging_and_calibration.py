@@ -56,6 +56,13 @@ def test_the_slope_is_zero_at_the_temperature_and_not_beyond_the_ends() -> None:
         assert found == pytest.approx(truth if end is None else end, abs=1e-4)
 
 
+def test_a_limit_is_kept() -> None:
+    log_proba = torch.tensor([[0.8, 0.2]]).log()
+    target = torch.tensor([[0.9, 0.1]])
+    assert float(fit_temperature(log_proba, target)) > 1.2
+    assert float(fit_temperature(log_proba, target, highest=1.0)) == 1.0
+
+
 def test_a_network_that_knows_nothing_is_hardly_heard() -> None:
     torch.manual_seed(2)
     log_proba = (5 * torch.randn(2000, 3)).log_softmax(-1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from conal.networks import MLP
-from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba
+from conal.networks.cross_fitting import cross_fitted_loss, held_out_log_proba, mean_log_proba, mixed_pairs
 
 N, D, C, K = 20, 4, 3, 3
 
@@ -86,3 +86,21 @@ def test_probabilities_are_averaged(networks: list[Recorder]) -> None:
     x = torch.randn(N, D)
     expected = torch.stack([network(x).softmax(-1) for network in networks]).mean(0)
     torch.testing.assert_close(mean_log_proba(networks, x).exp(), expected)
+
+
+def test_mixed_pairs_are_between_two_instances_in_features_as_in_targets() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(N, D)
+    mixed, weights = mixed_pairs(x, torch.eye(N))
+    torch.testing.assert_close(weights @ x, mixed)
+    torch.testing.assert_close(weights.sum(1), torch.ones(N))
+    assert int((weights > 0).sum(1).max()) == 2
+    assert bool((weights.diagonal() > 0).all())
+    assert len(weights.diagonal().unique()) > N / 2  # every instance has a share of its own
+
+
+def test_networks_are_trained_on_mixtures_of_what_they_may_see(networks: list[Recorder]) -> None:
+    fold = torch.arange(N) % K
+    x = torch.where((fold == 1)[:, None], torch.nan, torch.randn(N, D))  # whoever sees fold 1 has a loss of nan
+    cross_fitted_loss(networks, x, torch.rand(N, C), fold, weight=0.5, mixup=True).backward()
+    assert [bool(network.weight.grad.isnan().any()) for network in networks] == [True, False, True]  # type: ignore[union-attr]

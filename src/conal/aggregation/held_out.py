@@ -132,7 +132,7 @@ def held_out_certainty(
     counts: FloatArray,
     *,
     vote_weight: float,
-    pooling: float,
+    pooling: float | FloatArray,
     max_labels: int = 100_000,
 ) -> float:
     r"""The exponent :math:`\tau \le 1` of posteriors that is as small as left-out labels allow.
@@ -156,8 +156,8 @@ def held_out_certainty(
         Expected counts ``[r, true, observed]`` under the posterior.
     vote_weight : float
         :math:`\gamma`, with which votes entered the posterior.
-    pooling : float
-        Pseudo-labels per row that draw an annotator's matrix to that of all.
+    pooling : float or (R, C, C)
+        Pseudo-labels per row that draw an annotator's matrix to that of all, or those of every cell.
     max_labels : int
         In a larger crowd, so many labels of random tasks are looked at.
     """
@@ -166,14 +166,15 @@ def held_out_certainty(
         return 1.0
     common = counts.sum(0) + 0.5
     common /= common.sum(1, keepdims=True)
-    total = counts.sum(2)
+    prior = np.broadcast_to(pooling * common if np.ndim(pooling) == 0 else pooling, counts.shape)
+    total, pseudo = counts.sum(2), prior.sum(2)
     losses = np.zeros(len(CANDIDATES))
     for part in row_slices(len(tasks), cells=log_posterior.shape[1], limit=CELLS_AT_ONCE):
         i, r, y = tasks[part], annotators[part], labels[part]
         own = softmax(log_posterior[i])
-        drawn = pooling * common[:, y].T
-        with_it = (counts[r, :, y] + drawn) / (total[r] + pooling)
-        without = (np.maximum(counts[r, :, y] - own, 0) + drawn) / (np.maximum(total[r] - own, 0) + pooling)
+        drawn = prior[r, :, y]
+        with_it = (counts[r, :, y] + drawn) / (total[r] + pseudo[r])
+        without = (np.maximum(counts[r, :, y] - own, 0) + drawn) / (np.maximum(total[r] - own, 0) + pseudo[r])
         rest = log_posterior[i] - vote_weight * np.log(np.maximum(with_it, TINY))
         losses -= _log_likelihoods(rest, without)
     return float(CANDIDATES[np.flatnonzero(losses <= losses.min() + REJECTED_LOG_RATIO)[0]])

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from conal._arrays import FloatArray
 from conal.aggregation.counts import Votes, vote_shares
 from conal.aggregation.held_out import held_out_certainty
 from conal.data.annotations import Annotations
@@ -22,8 +23,8 @@ from conal.errors import DivergenceError
 from conal.methods.base import Batch, Problem, register
 from conal.methods.em import EMMethod, counts_from_votes
 from conal.methods.true_label_correction import JudgedTasks, PosteriorCorrection, flattened, logarithm
-from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise
-from conal.networks.backbones import fresh_copy, reorder_outputs
+from conal.methods.two_source_noise import PseudoLabels, TwoSourceNoise, highest_strength, learned_prior
+from conal.networks.backbones import MLP, fresh_copy, reorder_outputs
 from conal.networks.cross_fitting import (
     Network,
     WeightAverage,
@@ -34,7 +35,7 @@ from conal.networks.cross_fitting import (
 )
 from conal.networks.second_classifier import GaussianExpert, MixtureOfExperts, mixture_weights
 from conal.parameters import Doc, number, parameters, share, whole
-from conal.parameters.training import Scaling, planned_epochs, planned_folds, planned_rounds
+from conal.parameters.training import Scaling, planned_epochs, planned_folds, planned_mixup, planned_rounds
 
 START_ROUNDS = 60
 """EM rounds on the annotations alone before the networks are trained."""
@@ -45,6 +46,10 @@ COMMON_PRIOR = (0.5, 15.0)
 
 Large data hardly notice them. With 50 tasks, few pseudo-labels let a frequent class take over a rare one.
 """
+POOLING_OF_MIXTURE = 1.0
+"""Pseudo-labels per row of an annotator's own matrix beside the common one, for pooling='auto'."""
+LONE_VOTE = 2 / 3
+"""Share of its first inferred label that a task's only vote decides; the rest is spread over all classes."""
 
 Predictions = list[tuple[Tensor, Batch]]
 """Of every batch the (n, C) log-probabilities, and the batch without features."""
@@ -59,10 +64,20 @@ class CrossCoNALParameters:
         float, number(above=0), Doc("Exponent gamma of the votes. Below 1 allows for shared mistakes.")
     ] = 0.7
     pooling: Annotated[
-        float,
+        float | Literal["auto"],
         number(above=0),
-        Doc("Number of pseudo-labels per row that shrink an annotator's own confusion to the common one."),
-    ] = 1.0
+        Doc(
+            "Number of pseudo-labels per row that shrink an annotator's own confusion to the common one. 'auto': to "
+            "the common one at the annotator's own skill, by as many as the labels say (empirical Bayes)."
+        ),
+    ] = "auto"
+    mixup: Annotated[
+        bool | Literal["auto"],
+        Doc(
+            "Train conal's own networks for feature vectors on random mixtures of pairs of tasks. 'auto': for up to "
+            "2,500 labelled tasks."
+        ),
+    ] = "auto"
     start: Annotated[float, share(), Doc("Share of the epochs before the first E-step.")] = 0.2
     rounds: Annotated[
         int,
@@ -123,15 +138,17 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
             (\rho^*_c / \bar\rho_c)^\kappa, \qquad
         \mathcal L = - \frac{1}{(K - 1) N} \sum_k \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
 
-    :math:`\bar\pi^r` is the annotator's confusion, drawn to that of all annotators by a few pseudo-labels. The paper's
-    two kinds of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, and :math:`\omega_r` is
-    the share of an annotator's labels that come from the common confusion.
+    :math:`\bar\pi^r` is the annotator's confusion, drawn to that of all annotators at the annotator's own skill, by as
+    many pseudo-labels as the labels say (:func:`conal.methods.two_source_noise.learned_prior`). The paper's two kinds
+    of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, and :math:`\omega_r` is the share of
+    an annotator's labels that come from the common confusion.
 
     The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
-    the temperature that fits q best: where features say little, over-confident networks would outvote the crowd. The
-    first q come from the two kinds of confusion on the annotations alone. Networks are trained on them for a while, and
-    then q is inferred again every few epochs. Predictions are the mean of the K networks, each with the moving average
-    of its weights.
+    the temperature that fits q best, and never surer than f: where features say little, over-confident networks would
+    outvote the crowd. Networks for few tasks are trained on mixtures of pairs of them (mixup). The first q come from
+    the two kinds of confusion on the annotations alone; a task with a single label keeps it as a smoothed vote.
+    Networks are trained on them for a while, and then q is inferred again every few epochs. Predictions are the mean of
+    the K networks, each with the moving average of its weights.
 
     Beside the networks there is a second classifier: a Gaussian one of the features (linear discriminant analysis),
     fitted to q in closed form and also without the instance's fold. It errs differently, so that their mixture
@@ -190,6 +207,7 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
         self.gaussian = GaussianExpert(*sizes, self.n_folds) if has_expert else None
         epochs = planned_epochs(self.epochs, problem.n_tasks)
         self.due = due_epochs(epochs, self.start, planned_rounds(self.rounds, self.epochs, epochs))
+        self.mixes = planned_mixup(self.mixup, problem.n_tasks) and isinstance(backbone, MLP)
         self.noise = self._make_noise(learn_omega=self.confusion != "pooled")
         self.pooled_noise = self._make_noise(learn_omega=False) if self.confusion == "both" else None
         self.correction = PosteriorCorrection(problem.n_classes) if problem.n_true_labels else None
@@ -199,7 +217,9 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
 
     def _make_noise(self, *, learn_omega: bool) -> TwoSourceNoise:
         common, diagonal = COMMON_PRIOR
-        pseudo = PseudoLabels(common, diagonal, pooling=float(self.pooling))
+        learned = self.pooling == "auto" and not learn_omega
+        pooling = POOLING_OF_MIXTURE if self.pooling == "auto" else float(self.pooling)
+        pseudo = PseudoLabels(common, diagonal, pooling=pooling, learned=learned)
         sizes = self.problem.n_annotators, self.problem.n_classes
         groups = self.problem.annotator_groups
         return TwoSourceNoise(*sizes, pseudo, omega_start=OMEGA_START, learn_omega=learn_omega, groups=groups)
@@ -218,6 +238,10 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
         self.votes = annotations.tasks, annotations.annotators, annotations.labels
         if self.known is not None:
             self.judged = JudgedTasks(self.known, self.votes, self.problem.n_annotators, self.problem.n_classes)
+        for noise in (self.noise, self.pooled_noise):
+            if noise is not None and noise.pseudo.learned:
+                most = highest_strength(annotations.n_annotations / max(int(voted.sum()), 1))
+                noise.pseudo = noise.pseudo._replace(pooling=most)
         posterior, counts = infer_from_labels(self.noise, annotations, START_ROUNDS, self.with_truth)
         self.register_buffer("posterior", posterior, persistent=False)
         self.update_confusion(counts)
@@ -243,7 +267,7 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
         """Mean over the networks of the cross-entropy to the inferred labels, each without its held-out fold."""
         target, fold = self.posterior[batch.instances], self.fold_of[batch.instances]
         weight = batch.instance_weight * self.n_folds / (self.n_folds - 1)  # one over what a network sees of a batch
-        return cross_fitted_loss(self.backbones, batch.x, target, fold, weight)
+        return cross_fitted_loss(self.backbones, batch.x, target, fold, weight, mixup=self.mixes and self.training)
 
     def end_step(self) -> None:
         """The average follows the weights."""
@@ -284,7 +308,7 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
         if self.gaussian is not None and others is not None:
             found = self._mixed(self.gaussian, found, self._without_fold(others, scaled), target)
         if self.calibrate:
-            self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target))
+            self.temperature.copy_(fit_temperature(torch.cat([each for each, _ in found]), target, highest=1.0))
         for log_proba, batch in found:
             self.held_out[batch.instances] = log_proba.to(self.held_out)
         return found
@@ -430,8 +454,16 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
             votes,
             counts.matrices().double().cpu().numpy(),
             vote_weight=float(self.vote_weight),
-            pooling=float(self.pooling),
+            pooling=self._pseudo_labels(counts.matrices()),
         )
+
+    def _pseudo_labels(self, counts: Tensor) -> float | FloatArray:
+        """What draws annotators' matrices to the common one: a number per row, or the numbers in all cells."""
+        noise = self.noise_in_use
+        if not noise.pseudo.learned:
+            return noise.pseudo.pooling
+        found: FloatArray = learned_prior(counts, noise.pi_g, noise.pseudo.pooling).double().cpu().numpy()
+        return found
 
     def _usual_certainty(self) -> float:
         """How sure to be by left-out labels alone."""
@@ -521,12 +553,17 @@ def infer_from_labels(
 ) -> tuple[Tensor, Tensor]:
     """EM of the two kinds of confusion on the annotations alone, from the vote shares.
 
+    A task with a single label keeps it, as a smoothed vote: nothing checks it yet, and every round would make it surer.
+
     Returns the (N, C) posterior and its (R, C, C) expected counts; ``noise`` is fitted on the way. In every round,
     ``with_truth`` makes known true labels certain; the posterior that is returned says what was inferred for them.
     """
     votes = Votes(annotations)
     posterior = torch.from_numpy(vote_shares(annotations)).float()
     N, C = posterior.shape
+    lone = torch.from_numpy(annotations.labels_per_task() == 1)
+    single = LONE_VOTE * posterior[lone] + (1 - LONE_VOTE) / C
+    posterior[lone] = single
     for _ in range(rounds):
         posterior = with_truth(posterior)
         noise.fit(counts_from_votes(votes, posterior.double().numpy()))
@@ -534,6 +571,7 @@ def infer_from_labels(
         # An annotator gives the same few labels many times: the logarithm of each is taken once.
         evidence = torch.from_numpy(votes.log_evidence(noise.log_matrices().double().numpy()))
         posterior = (log_shares + evidence).softmax(-1).float()
+        posterior[lone] = single
     return posterior, counts_from_votes(votes, posterior.double().numpy())
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from conal.networks.backbones import MLP
+from conal.networks.draws import current_generator
 
 # Moving averages of networks' weights.
 
@@ -76,7 +77,7 @@ STEPS = 30
 """More than halving the range down to the tolerance takes."""
 
 
-def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
+def fit_temperature(log_proba: Tensor, target: Tensor, highest: float = HIGHEST) -> Tensor:
     r"""The factor on log-probabilities that fits target distributions best; below 1 for an over-confident network.
 
     .. math::
@@ -90,6 +91,8 @@ def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
     Parameters
     ----------
     log_proba, target : (N, C) tensors
+    highest : float
+        The largest factor. At 1, targets that the predictions have helped to infer make them no surer.
 
     Examples
     --------
@@ -100,12 +103,12 @@ def fit_temperature(log_proba: Tensor, target: Tensor) -> Tensor:
     """
     by_class, total = log_proba.T.contiguous(), target.sum(-1)  # sums over many short rows would take most of the time
     expected = float((target.T * by_class).sum(0).double().sum())
-    low, high, beta = LOWEST, HIGHEST, 1.0
+    low, high, beta = LOWEST, highest, min(1.0, highest)
     for _ in range(STEPS):
         slope, curvature = _derivatives(beta, by_class, total, expected)
         low, high = (beta, high) if slope > 0 else (low, beta)
         wanted = beta - slope / curvature if curvature < 0 else (low if slope < 0 else high)
-        wanted = min(max(wanted, LOWEST), HIGHEST)
+        wanted = min(max(wanted, LOWEST), highest)
         beta, before = (wanted if low <= wanted <= high else (low + high) / 2), beta
         if abs(beta - before) < TOLERANCE:
             break
@@ -126,7 +129,9 @@ Network = Callable[[Tensor], Tensor]
 """From (N, ...) scaled features to (N, C) class logits."""
 
 
-def cross_fitted_loss(networks: Sequence[nn.Module], x: Tensor, target: Tensor, fold: Tensor, weight: float) -> Tensor:
+def cross_fitted_loss(
+    networks: Sequence[nn.Module], x: Tensor, target: Tensor, fold: Tensor, weight: float, *, mixup: bool = False
+) -> Tensor:
     r"""Mean over the networks of the cross-entropy to (N, C) targets, each without the instances of its own fold.
 
     .. math:: \mathcal L = - \frac wK \sum_k \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
@@ -140,6 +145,8 @@ def cross_fitted_loss(networks: Sequence[nn.Module], x: Tensor, target: Tensor, 
         :math:`k_i`: network k is not trained on the instances of fold k.
     weight : float
         w, one over the number of instances that a network sees.
+    mixup : bool
+        Whether every network is trained on mixtures of its instances (:func:`mixed_pairs`).
     """
     mlps = [network for network in networks if isinstance(network, MLP)]
     is_shared = len(mlps) == len(networks)
@@ -149,11 +156,27 @@ def cross_fitted_loss(networks: Sequence[nn.Module], x: Tensor, target: Tensor, 
     for k, network in enumerate(networks):
         others = torch.nonzero(fold != k).squeeze(1)
         if len(others) > 1:  # batch normalisation cannot take a single one
-            logits = logits_of[k](inputs.index_select(0, others))
-            losses.append(cross_entropy(logits, target.index_select(0, others), reduction="sum") * weight)
+            seen, wanted = inputs.index_select(0, others), target.index_select(0, others)
+            seen, wanted = mixed_pairs(seen, wanted) if mixup else (seen, wanted)
+            losses.append(cross_entropy(logits_of[k](seen), wanted, reduction="sum") * weight)
         else:  # no loss, but gradients: processes that share a batch wait for those of all networks
             losses.append(torch.stack([parameter.sum() * 0 for parameter in network.parameters()]).sum())
     return torch.stack(losses).mean()
+
+
+def mixed_pairs(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Mixup: features and targets between those of two instances, drawn anew for every instance.
+
+    .. math:: \lambda x_i + (1 - \lambda) x_j, \quad \lambda q_i + (1 - \lambda) q_j, \qquad \lambda \sim U(0, 1)
+
+    References
+    ----------
+    Zhang, Cisse, Dauphin and Lopez-Paz (2018). mixup: Beyond empirical risk minimization. ICLR.
+    """
+    generator = current_generator()
+    partner = torch.randperm(len(x), generator=generator).to(x.device)
+    share = torch.rand(len(x), 1, generator=generator).to(x)
+    return torch.lerp(x[partner], x, share), torch.lerp(target[partner], target, share.to(target))
 
 
 def held_out_log_proba(networks: Iterable[Network], x: Tensor, fold: Tensor) -> Tensor:

@@ -112,6 +112,15 @@ def planned_folds(folds: int | Literal["auto"], n_tasks: int) -> int:
     return FOLDS_OF_LARGE if n_tasks >= LARGE else USUAL_FOLDS
 
 
+def planned_mixup(mixup: bool | Literal["auto"], n_tasks: int) -> bool:
+    """As stated; or, for "auto", up to 2,500 tasks. More tasks need no others between them, and mixing takes time.
+
+    >>> planned_mixup("auto", 1_000), planned_mixup("auto", 20_000), planned_mixup(True, 20_000)
+    (True, False, True)
+    """
+    return n_tasks <= USUAL_TASKS if mixup == "auto" else mixup
+
+
 def is_large(epochs: int | Literal["auto"], n_tasks: int) -> bool:
     """Whether "auto" means that the last epoch is kept: held-out labels would select one in which much is unlearned."""
     return epochs == "auto" and n_tasks >= MANY
