@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cli.conftest import Run
 
 COMMANDS = (
-    *("aggregate", "convert", "demo", "export", "fit", "inspect", "plan", "predict", "report"),
-    *("simulate", "update"),
+    *("aggregate", "convert", "demo", "export", "fit", "inspect", "measure", "plan", "predict"),
+    *("report", "simulate", "update"),
 )
 SHOWN = ("aggregate", "fit", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")

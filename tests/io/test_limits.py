@@ -30,7 +30,7 @@ ROW = '{"task": 1, "worker": "a", "label": "x"}'
 
 def refused_by_a_process(path: Path) -> str:
     """The message of a process of its own, which may end by a signal."""
-    words = [sys.executable, "-m", "conal", "inspect", str(path)]
+    words = [sys.executable, "-m", "conal", "aggregate", str(path), "--out", str(path.with_name("out.csv"))]
     done = subprocess.run(words, env=one_thread(), capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2, (done.returncode, done.stderr)
     return done.stderr

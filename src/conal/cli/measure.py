@@ -64,7 +64,8 @@ def measure(
     fail_under: FailUnder = None,
     fail_if_below: FailIfBelow = None,
     positive: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="Of two classes, the one that sensitivity is about.")
+        str | None,
+        options.in_panel(options.LABELS, "Of two classes, the one that sensitivity is about.", metavar="CLASS"),
     ] = None,
     settings: Annotated[
         list[str] | None, options.set_option(SETTINGS, ", or a parameter of the method, such as seed=3")

@@ -88,6 +88,7 @@ def lookalikes(names: Names) -> list[list[Any]]:
 def merge_lookalikes(encoded: Encoded, kind: Kind, where: str, listed: Iterable[Any] = ()) -> Encoded:
     """Names that look alike as one: the one that the user listed, or the most frequent; with a warning.
 
+    >>> import warnings
     >>> from conal.data.encoding import encode
     >>> from conal.errors import DataWarning
     >>> with warnings.catch_warnings(action="ignore", category=DataWarning):

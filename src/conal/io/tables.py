@@ -272,9 +272,9 @@ def encoding_of(start: bytes) -> str:
     return "utf-8-sig" if start.startswith(UTF_8_MARK) else _ENCODING.get() or "utf-8-sig"
 
 
-def text_blocks(path: Path, limit: int = limits.TABLE_BYTES) -> Iterator[bytes]:
+def text_blocks(path: Path, limit: int | None = None) -> Iterator[bytes]:
     """A text file, which may be compressed, in blocks of UTF-8 without a byte-order mark."""
-    blocks = blocks_of(path, limit)
+    blocks = blocks_of(path, limits.TABLE_BYTES if limit is None else limit)
     first = next(blocks, b"")
     encoding = encoding_of(first)
     if encoding != "utf-8-sig":
