@@ -14,6 +14,7 @@ __all__ = [
     "Annotations",
     "CoNAL",
     "CrossCoNAL",
+    "Preferences",
     "TextFeatures",
     "aggregation",
     "datasets",
@@ -27,6 +28,7 @@ __all__ = [
 if TYPE_CHECKING:
     from conal import aggregation, datasets, methods, metrics, theory
     from conal.data.annotations import Annotations
+    from conal.data.preferences import Preferences
     from conal.estimator import CoNAL, CrossCoNAL, load, make
     from conal.text import TextFeatures
 
@@ -34,6 +36,7 @@ _HOMES = {
     "Annotations": "conal.data.annotations",
     "CoNAL": "conal.estimator",
     "CrossCoNAL": "conal.estimator",
+    "Preferences": "conal.data.preferences",
     "TextFeatures": "conal.text",
     "load": "conal.estimator",
     "make": "conal.estimator",

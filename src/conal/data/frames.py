@@ -25,12 +25,15 @@ label: label answer response annotation
 truth: truth true_label gold gold_label ground_truth label class
 text: text texts sentence content body comment review tweet message document utterance post passage paragraph
 time: time timestamp created_at submitted_at submit_time completed_at complete_time answered_at updated_at
+left: left model_a response_a option_a item_a left_item
+right: right model_b response_b option_b item_b right_item
+winner: winner preferred preference
 group: group
 cost: cost cost_per_label
 limit: limit capacity max_labels
 """
 _MORE_COLUMNS = """
-task: sentence_id text_id document_id doc_id sample_id record_id image image_id file_name filename
+task: question_id sentence_id text_id document_id doc_id sample_id record_id image image_id file_name filename
 worker: judge judge_id grader evaluator reviewer labeler labeller model model_id model_name
 label: category rating verdict grade judgment judgement choice vote
 truth: category rating verdict grade judgment judgement choice vote

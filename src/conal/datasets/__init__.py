@@ -18,6 +18,7 @@ from conal.datasets.base import CrowdDataset, Split, dataset_registry
 from conal.datasets.cifar10 import cifar10
 from conal.datasets.crowd import CrowdTruth, simulate_crowd
 from conal.datasets.mechanical_turk import labelme, music
+from conal.datasets.pairs import simulate_pairs
 from conal.datasets.simulated import digits, synthetic
 from conal.parameters.simulation import CrowdSettings
 
@@ -33,6 +34,7 @@ __all__ = [
     "music",
     "names",
     "simulate_crowd",
+    "simulate_pairs",
     "synthetic",
 ]
 
