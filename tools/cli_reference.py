@@ -29,7 +29,7 @@ COLUMNS = """\
 Columns of tables are found by these names. Upper and lower case, blanks, dots, dashes and underscores make no
 difference: `WorkerId` is `worker_id`. Names behind "else" count in tables of labels and of true labels,
 where there is none of the others; several of them are an error that says which option chooses one."""
-ROLES = ("task", "worker", "label", "truth", "text", "time", "group", "cost", "limit")
+ROLES = ("task", "worker", "label", "truth", "text", "time", "group", "cost", "limit", "left", "right", "winner")
 
 
 def page() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
@@ -338,7 +338,7 @@ class BradleyTerry:
         shared = _shared_columns(pairs, spread) if self.shared else np.zeros((len(pairs), 0))
         columns: list[Any] = [pairs.left, pairs.right, pairs.winner, pairs.annotators, pairs.tasks]
         if true is None:
-            return _Rows(*columns, free=np.ones(len(pairs)), shared=shared), spread
+            return _stacked(columns, np.ones(len(pairs)), shared), spread
         if true.has_ties:
             raise InputError("true_winners has ties; leave them out")
         items, n = self._known_items(true), len(true)
@@ -352,7 +352,7 @@ class BradleyTerry:
         ]
         both: list[Any] = [np.concatenate(each).astype(each[0].dtype) for each in zip(columns, further, strict=True)]
         free = np.concatenate([np.ones(len(pairs)), np.zeros(n)])
-        return _Rows(*both, free=free, shared=np.concatenate([shared, np.zeros((n, shared.shape[1]))])), spread
+        return _stacked(both, free, np.concatenate([shared, np.zeros((n, shared.shape[1]))])), spread
 
     def _pose(self, pairs: Preferences, rows: _Rows) -> _Problem:
         """The problem with its prior; a single annotator has nothing of its own."""
@@ -602,6 +602,11 @@ class _Factor:
             return found
         excess = (self._fixed @ found) / (self._fixed @ self._direction)
         return np.asarray(found - (self._direction[:, None] * excess if right.ndim > 1 else self._direction * excess))
+
+
+def _stacked(columns: Sequence[Any], free: FloatArray, shared: FloatArray) -> _Rows:
+    left, right, winner, annotators, clusters = columns
+    return _Rows(left, right, winner, annotators, clusters, free, shared)
 
 
 def _shared_columns(pairs: Preferences, spread: FloatArray) -> FloatArray:

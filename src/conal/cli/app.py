@@ -25,6 +25,7 @@ from conal.cli.measure import measure
 from conal.cli.options import say, with_flags, with_settings
 from conal.cli.plan import plan
 from conal.cli.predict import predict
+from conal.cli.rank import rank
 from conal.cli.report import report
 from conal.cli.simulate import simulate
 from conal.cli.update import update
@@ -41,7 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (aggregate, convert, demo, export, fit, inspect, measure, plan, predict, report, simulate, update):
+COMMANDS = (aggregate, convert, demo, export, fit, inspect, measure, plan, predict, rank, report, simulate, update)
+for command in COMMANDS:
     app.command()(command)
 
 
