@@ -445,7 +445,7 @@ def test_missing_arguments(refuse: Refuse, crowd: Crowd) -> None:
     assert "Missing option '--out'" in refuse("fit", crowd.labels, "--features", crowd.features)
     assert "Missing argument 'tasks'" in refuse("predict", crowd.folder)
     assert "Missing option '--out'" in refuse("simulate")
-    assert "No such command 'learn'; see conal --help" in refuse("learn")
+    assert "No such command 'sum'; see conal --help" in refuse("sum")
 
 
 # -------------------------------------------------------------------- gold labels

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("aggregate", "convert", "demo", "export", "fit", "inspect", "measure", "plan", "predict"),
-    *("report", "simulate", "update"),
+    *("rank", "report", "simulate", "update"),
 )
 SHOWN = ("aggregate", "fit", "inspect", "convert", "report", "simulate")
 HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "numpy", "lightning_fabric", "altair", "jinja2")
