@@ -205,7 +205,7 @@ def test_held_out_comparisons_are_predicted_better_where_biases_are_shared() -> 
     assert np.allclose(BradleyTerry().fit(pairs).predict_proba(pairs).sum(1), 1)
 
 
-def test_true_winners_turn_a_crowd_that_errs() -> None:
+def test_many_true_winners_outweigh_a_crowd_that_errs() -> None:
     pairs = Preferences.from_columns(worker=list("abcd") * 3, left=["x"] * 12, right=["y"] * 12, winner=["x"] * 12)
     true = Preferences.from_columns(worker=["expert"] * 30, left=["y"] * 30, right=["x"] * 30, winner=["y"] * 30)
     assert BradleyTerry().fit(pairs).ranking()["item"].to_pylist() == ["x", "y"]

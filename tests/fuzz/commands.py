@@ -34,6 +34,7 @@ LABELS_ONLY: dict[str, tuple[str, ...]] = {
     "aggregate labels.csv --out clean.csv --save saved --quiet": ("clean.csv", "saved"),
     "aggregate labels.csv --out clean.csv --report page --quiet": ("clean.csv", "page"),
     "convert labels.csv --to label-studio --out out.json --quiet": ("out.json",),
+    "rank pairs.csv --out ranking.csv --annotators workers.csv --quiet": ("ranking.csv", "workers.csv"),
     "update crowd other.csv --quiet": ("crowd",),
 }
 COMMANDS: dict[str, tuple[str, ...]] = LABELS_ONLY | {
@@ -106,6 +107,8 @@ def make_stage(place: Path, commands: dict[str, tuple[str, ...]]) -> Stage:
         ("one/features.npy", "features.npy"),
     ):
         (stock / name).rename(stock / new)
+    pairs = [f"w{k % 3},x{k % 5},x{(k + 1 + k % 3) % 5},{('left', 'right', 'tie')[k % 3]}" for k in range(60)]
+    (stock / "pairs.csv").write_text("\n".join(["worker,left,right,winner", *pairs]))
     (stock / "clean.csv").unlink()
     shutil.rmtree(stock / "one")
     shutil.rmtree(stock / "two")

@@ -24,7 +24,7 @@ Self = TypeVar("Self", bound="BradleyTerry")
 POSITION, TIES = "position", "tie"
 """Names of the shared parameters beside covariates."""
 TRUE_SCALE = 4.0
-"""How reliable a true winner is, where annotators have 1: as certain as the scores allow."""
+"""How reliable a true winner is, where annotators have 1 on average."""
 TIE_PRECISION = 1e-3
 CHUNK_COLUMNS = 256
 """Contrasts whose variances are computed at a time."""
@@ -257,9 +257,10 @@ class BradleyTerry:
     tol: Annotated[float, number(at_least=0), Doc("Stop when a step would raise the log posterior by less.")] = 1e-6
 
     def fit(self: Self, preferences: Preferences, true_winners: Preferences | None = None) -> Self:
-        """Learn scores; true winners, of the same items, count as comparisons that have no bias and hardly err.
+        """Learn scores from comparisons and, if there are any, true winners of the same items.
 
-        Their annotators, tasks and covariates do not matter.
+        A true winner counts as one comparison by somebody without bias who is four times as reliable as the average. A
+        few of them do not turn a crowd that mostly errs. Their annotators, tasks and covariates do not matter.
         """
         check_parameters(self)
         self.preferences_, self.true_winners_ = preferences, true_winners
