@@ -20,6 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("shared")
 
+# From the beginning: a fork of a process whose threads have worked waits for them for ever.
+torch.set_num_threads(1)
+
 # torch.export notes its steps for whoever listens, and pytest listens to every logger, which doubles the time.
 logging.getLogger("torch.__trace").setLevel(logging.WARNING)
 
@@ -37,11 +40,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     yield
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(params=range(5))

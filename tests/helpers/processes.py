@@ -45,7 +45,7 @@ def fork(act: Callable[[], object], out: Path, err: Path | None = None, **enviro
     """The number of a process that runs ``act``, with these variables; its streams go into one file, or into two.
 
     A fork of this process has loaded everything already, which takes a new one longer than most tests. Forks need one
-    thread, which tests have.
+    thread, which tests have (``conftest.py``).
     """
     child = os.fork()
     if child:
