@@ -75,7 +75,7 @@ def crowd_of_one_answer(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
             "xconal",
             {"second_classifier": "none", "confusion": "mixture"},
             0,
-            "class 0 gets 95% of the tasks, with 82% of the votes. This may be right or wrong",
+            "class 0 gets 98% of the tasks, with 82% of the votes. This may be right or wrong",
         ),
     ],
 )

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from conal._arrays import FloatArray, draw_from_rows
-from conal.aggregation.pairwise import log_probabilities
 from conal.data.preferences import Preferences
 from conal.errors import InputError
 from conal.parameters import Doc, check_parameters, frozen_parameters, keywords_of, number, whole
@@ -59,6 +58,8 @@ def simulate_pairs(settings: PairSettings) -> SimulatedPairs:
     >>> simulate_pairs(n_items=5, n_tasks=100).preferences
     Preferences(5 items, 40 annotators, 400 comparisons)
     """
+    from conal.aggregation.pairwise import log_probabilities  # which needs scipy
+
     check_parameters(settings)
     s, rng = settings, np.random.default_rng(settings.seed)
     if s.per_task > s.n_annotators:
