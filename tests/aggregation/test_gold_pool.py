@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
-from conal import Annotations
+from conal import Annotations, aggregation
 from conal.aggregation import DawidSkene, GoldPool
 from conal.aggregation import gold_pool as module
 from conal.aggregation.gold_pool import pool_weights, ridge, weighted_vote
@@ -134,6 +136,16 @@ def test_the_posterior_is_the_weighted_pool() -> None:
     expected[gold] = np.eye(3)[codes[gold]]
     np.testing.assert_allclose(fitted.probas_, expected, atol=1e-9)
     assert fitted.why_.startswith("weights by 25 true labels: dawid-skene ")
+
+
+def test_a_loaded_pool_has_its_weights(tmp_path: Path) -> None:
+    crowd, truth = crowd_and_truth(6)
+    fitted = GoldPool().fit(crowd, true_labels=gold_of(truth, 25))
+    fitted.save(tmp_path / "jury")
+    loaded = aggregation.load(tmp_path / "jury")
+    assert isinstance(loaded, GoldPool)
+    assert loaded.weights_ == fitted.weights_
+    assert loaded.combiner().document == fitted.combiner().document
 
 
 def test_true_labels_rescue_a_crowd_that_errs_together() -> None:

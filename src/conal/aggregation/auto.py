@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.base import Aggregator, aggregators, make, register
+from conal.aggregation.base import Aggregator, aggregators, make, register, silent_posterior
 from conal.aggregation.counts import Votes, clamped, class_shares, expected_skills, normalised
 from conal.aggregation.guard import collapse_of
 from conal.data.annotations import Annotations
-from conal.errors import CollapseWarning, ConvergenceWarning
 from conal.parameters import Doc, parameters, whole
 
 MEMBERS = ("one-coin", "dawid-skene", "worker-clustering", "common-confusion")
@@ -97,10 +95,7 @@ class Auto(Aggregator):
         """A member; that it collapsed or has not converged is no news for the user."""
         member = make(name, **self._shared(name))
         member._check_memory(crowd)
-        with warnings.catch_warnings():
-            for category in (CollapseWarning, ConvergenceWarning):
-                warnings.simplefilter("ignore", category)
-            member.adopt_posterior(crowd, member._guarded(crowd, known, member._aggregate(crowd, known)))
+        member.adopt_posterior(crowd, silent_posterior(member, crowd, known))
         return member
 
     def _shared(self, name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy
 
-from conal._arrays import FloatArray
+from conal._arrays import FloatArray, IntArray
 from conal._registry import Registry
 from conal.aggregation.counts import agreement, expected_skills, logarithm, normalised, vote_shares
 from conal.aggregation.guard import Collapse, collapse_of
@@ -27,7 +28,7 @@ from conal.data.joining import TrainingRecord, append_labels, training_record
 from conal.data.problems import check_memory
 from conal.data.scales import score_columns
 from conal.data.true_labels import inclusion_of, known_codes
-from conal.errors import CollapseWarning, InputError, examples, warn
+from conal.errors import CollapseWarning, ConvergenceWarning, InputError, examples, warn
 from conal.parameters import Doc, check_parameters, parameters, parameters_of
 from conal.reported import Reported
 
@@ -149,6 +150,19 @@ FEW_LABELS = 4
 
 aggregators: Registry[type[Aggregator]] = Registry("aggregator", "conal.aggregation")
 register = aggregators.register
+
+
+def posterior_of(member: Aggregator, crowd: Annotations, known: IntArray) -> FloatArray:
+    """(N, C) of an aggregator that is a part of another, which adopts it or reads its parameters."""
+    return member._guarded(crowd, known, member._aggregate(crowd, known))
+
+
+def silent_posterior(member: Aggregator, crowd: Annotations, known: IntArray) -> FloatArray:
+    """The same, where it is no news for the user that the part collapsed or has not converged."""
+    with warnings.catch_warnings():
+        for category in (CollapseWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
+        return posterior_of(member, crowd, known)
 
 
 def reading_of(shares: FloatArray, confusion: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,15 +9,15 @@ import numpy.typing as npt
 import scipy
 
 from conal._arrays import FloatArray, IntArray
-from conal.aggregation.base import Aggregator, reading_of, register
+from conal.aggregation.base import Aggregator, posterior_of, reading_of, register, silent_posterior
 from conal.aggregation.counts import Votes, clamped, class_shares, expected_skills, normalised, softmax
 from conal.aggregation.dawid_skene import DawidSkene
 from conal.data.annotations import Annotations
 from conal.data.encoding import MISSING
-from conal.errors import CollapseWarning, ConvergenceWarning
 from conal.parameters import Doc, parameters, whole
 
 # Chosen on 17 crowds: bluebird, dog, face, LabelMe, Music, and 12 simulated ones whose annotators err together.
+READINGS = ("dawid-skene", "ridge", "weighted-vote")
 FEWEST = 5
 """True labels below which Dawid-Skene stands alone."""
 MOST = 3_000
@@ -104,28 +103,31 @@ class GoldPool(Aggregator):
         gold = np.random.default_rng(self.seed).permutation(gold)[:MOST]
         enough = len(gold) >= FEWEST and len(set(known[gold].tolist())) > 1
         member = DawidSkene(verbose=False, guard=self.guard)
-        posterior = _posterior(member, crowd, known, silent=enough)
+        infer = silent_posterior if enough else posterior_of  # beside true labels, its warnings are no news
+        posterior = infer(member, crowd, known)
         start, votes = reading_of(member.class_prior_, member.confusion_)
-        self.weights_ = {"dawid-skene": 1.0, "ridge": 0.0, "weighted-vote": 0.0}
         self.starts_, self.vote_scores_, self.pool_weights_ = start[None], votes[None], np.ones(1)
         self.why_ = f"dawid-skene: {len(gold)} true labels are too few, or of one class, to learn weights"
         if enough:
-            readings = {
-                "dawid-skene": Reading(_doubted(posterior), _doubted(self._left_out(crowd, known, gold)), start, votes),
-                "ridge": ridge(_one_hot(crowd), crowd.n_classes, gold, known[gold]),
-                "weighted-vote": weighted_vote(crowd, gold, known[gold]),
-            }
-            left_out, starts, votes = (np.stack([each[k] for each in readings.values()]) for k in (1, 2, 3))
-            self.starts_, self.vote_scores_ = starts, votes
+            readings = (
+                Reading(_doubted(posterior), _doubted(self._left_out(crowd, known, gold)), start, votes),
+                ridge(_one_hot(crowd), crowd.n_classes, gold, known[gold]),
+                weighted_vote(crowd, gold, known[gold]),
+            )
+            scores, left_out, self.starts_, self.vote_scores_ = map(np.stack, zip(*readings, strict=True))
             self.pool_weights_ = pool_weights(left_out, known[gold])
-            self.weights_ = dict(zip(readings, self.pool_weights_.tolist(), strict=True))
             shown = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights_.items())
             self.why_ = f"weights by {len(gold)} true labels: {shown}"
-            scores = sum(self.weights_[name] * each.scores for name, each in readings.items())
-            posterior = clamped(softmax(np.asarray(scores)), known)
+            posterior = clamped(softmax(np.einsum("k,knc->nc", self.pool_weights_, scores)), known)
         self.confusion_ = normalised(Votes(crowd).counts(posterior) + SMOOTHING)
         self.skills_ = expected_skills(class_shares(posterior), self.confusion_)
         return posterior
+
+    @property
+    def weights_(self) -> dict[str, float]:
+        """The weights by name; 0 for what was not learned."""
+        learned: list[float] = self.pool_weights_.tolist()
+        return dict.fromkeys(READINGS, 0.0) | dict(zip(READINGS, learned, strict=False))
 
     def _guarded(self, crowd: Annotations, known: IntArray, probas: FloatArray) -> FloatArray:
         """Dawid-Skene guards itself; beside it, true labels are the guard."""
@@ -138,7 +140,7 @@ class GoldPool(Aggregator):
             unknown = known.copy()
             unknown[gold[part]] = MISSING
             member = DawidSkene(verbose=False, guard=self.guard)
-            found[part] = _posterior(member, crowd, unknown)[gold[part]]
+            found[part] = silent_posterior(member, crowd, unknown)[gold[part]]
         return found
 
     def _numbers(self, crowd: Annotations) -> float:
@@ -152,15 +154,6 @@ class GoldPool(Aggregator):
             | {"doubt": DOUBT if pooled and k == 0 else None}
             for k, (weight, start, votes) in enumerate(parts)
         ]
-
-
-def _posterior(member: DawidSkene, crowd: Annotations, known: IntArray, *, silent: bool = True) -> FloatArray:
-    """Of Dawid-Skene; that it has not converged, or lost a class, is no news where true labels weight it."""
-    with warnings.catch_warnings():
-        if silent:
-            for category in (CollapseWarning, ConvergenceWarning):
-                warnings.simplefilter("ignore", category)
-        return member._guarded(crowd, known, member._aggregate(crowd, known))
 
 
 def ridge(votes: scipy.sparse.csr_array, n_classes: int, gold: IntArray, truth: IntArray) -> Reading:
