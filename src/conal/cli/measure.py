@@ -83,13 +83,13 @@ def measure(
     (--fail-under, --fail-if-below, --baseline) is not met.
     """
     from conal._files import atomic_file
-    from conal.io.model_folder import compact_json
+    from conal.io.model_folder import compact_json, load_json
     from conal.metrics.measurement import drift
     from conal.metrics.measurement import measure as measure_labels
 
     if fail_under is not None:
         share().check("--fail-under", fail_under)
-    before = None if baseline is None else _read_baseline(baseline)
+    before = None if baseline is None else load_json(baseline)
     given = options.parse_settings(settings)
     columns = {"task": task_column, "worker": worker_column, "label": label_column}
     reading = options.taken(ReadOptions, given, **columns)
@@ -112,23 +112,18 @@ def measure(
     if report is not None:
         aggregator.columns_ = columns_to_keep(file, reading)
         outputs.write(aggregator, overwrite=overwrite)
+    document = compact_json(result)
     if out is not None:
         with atomic_file(out) as temporary:
-            temporary.write_text(compact_json(result), encoding="utf-8")
+            temporary.write_text(document, encoding="utf-8")
     places = {"figures": out, "report": None if report is None else report_places(report)[0]}
-    told = [f"{name}: {place}" for name, place in places.items() if place is not None]
-    text = "\n".join([*_lines(found), *_drift_lines(compared), *told])
-    options.emit(json.loads(compact_json(result)), text, as_json=as_json, quiet=quiet)
+    written = [f"{name}: {place}" for name, place in places.items() if place is not None]
+    text = "\n".join([*_lines(found), *_drift_lines(compared), *written])
+    options.emit(json.loads(document), text, as_json=as_json, quiet=quiet)
     for failure in failures:
         typer.echo(f"failed: {options.one_line(failure)}", err=True)
     if failures:
         raise typer.Exit(FAILED)
-
-
-def _read_baseline(path: Path) -> dict[str, Any]:
-    from conal.io.model_folder import load_json
-
-    return load_json(path)
 
 
 def _failures(found: Measurement, compared: list[Any], fail_under: float | None, below: str | None) -> list[str]:

@@ -37,10 +37,11 @@ from conal.estimator.results import (
 from conal.methods import CrowdMethod, Problem
 from conal.methods.base import read_class_prior
 from conal.methods.ensemble import Ensemble
+from conal.metrics.rates import MIN_GOLD
 from conal.networks import FeatureScaler, build_backbone
 from conal.parameters import parameters_of
 from conal.parameters.training import Plan, Settings, is_large, plan, planned_epochs
-from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence
+from conal.report.evidence import AnnotatorPrivacy, Evidence
 from conal.report.evidence import about_annotators as described_annotators
 from conal.report.exhibits import Exhibits
 from conal.report.findings import Findings

@@ -144,15 +144,15 @@ class CrossCoNALMethod(EMMethod, CrossCoNALParameters):
             (\rho^*_c / \bar\rho_c)^\kappa, \qquad
         \mathcal L = - \frac{1}{(K - 1) N} \sum_k \sum_{i : k_i \ne k} \sum_c q_i(c) \log f^{(k)}_c(x_i)
 
-    :math:`\bar\pi^r` is the annotator's confusion, drawn to that of all annotators at the annotator's own skill, by as
-    many pseudo-labels as the labels say (:func:`conal.methods.two_source_noise.learned_prior`). The paper's two kinds
-    of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, and :math:`\omega_r` is the share of
-    an annotator's labels that come from the common confusion.
+    :math:`\bar\pi^r` is the annotator's confusion, drawn to that of all annotators by pseudo-labels (``pooling``).
+    The paper's two kinds of confusion and :math:`\omega_r` are fitted beside it: they infer the first q, and
+    :math:`\omega_r` is the share of an annotator's labels that come from the common confusion.
 
     The votes' weight :math:`\gamma < 1` allows for mistakes that annotators make together. :math:`\tilde f` is f at
-    the temperature that fits q best, and never surer than f: where features say little, over-confident networks would
-    outvote the crowd. Networks for few tasks are trained on mixtures of pairs of them (mixup). The first q come from
-    the two kinds of confusion on the annotations alone; a task with a single label keeps it as a smoothed vote.
+    the temperature that fits q best: where features say little, over-confident networks would outvote the crowd. Where
+    labels are few, it is never surer than f, and networks are trained on mixtures of pairs of tasks (``mixup``). The
+    first q come from the two kinds of confusion on the annotations alone; a task with a single label keeps it as a
+    smoothed vote.
     Networks are trained on them for a while, and then q is inferred again every few epochs. Predictions are the mean of
     the K networks, each with the moving average of its weights.
 

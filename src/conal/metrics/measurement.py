@@ -15,14 +15,12 @@ from conal.data.annotations import Annotations
 from conal.data.true_labels import labels_by_task
 from conal.errors import InputError
 from conal.metrics.agreement import cohen_kappa
-from conal.metrics.rates import MIN_OF_ANNOTATOR, Difference, Rate, gold_rates, wilson_interval
+from conal.metrics.rates import MIN_GOLD, MIN_OF_ANNOTATOR, Difference, Rate, gold_rates, wilson_interval
 from conal.parameters import share
 
 FORMAT, FORMAT_VERSION = "conal-measure", 1
 CONFIDENCE = 0.95
 """Level of the intervals of reports."""
-MIN_TRUE_LABELS = 10
-"""Fewer true labels measure nothing that is worth a report."""
 DRIFT_LEVEL = 0.05
 """Probability that anything is called drift where nothing has changed, at most (Holm)."""
 
@@ -105,9 +103,9 @@ def measure(fitted: Any, *, positive: Any = None, confidence: float = CONFIDENCE
     evidence = fitted.results_.evidence
     crowd: Annotations = evidence.annotations
     tasks = np.flatnonzero(evidence.judged)
-    if len(tasks) < MIN_TRUE_LABELS:
+    if len(tasks) < MIN_GOLD:
         raise InputError(
-            f"only {len(tasks)} tasks with labels have a true label; {MIN_TRUE_LABELS} are needed to measure anything "
+            f"only {len(tasks)} tasks with labels have a true label; {MIN_GOLD} are needed to measure anything "
             "(fifty random ones measure well)"
         )
     q = evidence.unseen_posterior

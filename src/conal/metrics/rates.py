@@ -288,6 +288,8 @@ def _check_inclusion(pi: FloatArray) -> None:
 # Rates of a crowd from a few true labels: the size of every class, and how many labels are right.
 
 
+MIN_GOLD = 10
+"""From so many labelled tasks with a known true label on, shares of right labels are measured."""
 MIN_OF_ANNOTATOR = 10
 """An annotator is compared with the cleaned labels from so many labels on tasks with a true label on."""
 

@@ -20,7 +20,7 @@ from conal.data.encoding import MISSING, Names, as_names
 from conal.data.true_labels import labels_by_task
 from conal.errors import ConalWarning
 from conal.io.images import is_link
-from conal.metrics.rates import GoldRates, Rate, gold_rates
+from conal.metrics.rates import MIN_GOLD, GoldRates, Rate, gold_rates
 from conal.metrics.shared_mistakes import CoDirection, EffectiveNumber, co_direction, effective_number
 from conal.metrics.suspicion import Detections, LeftOut, detect, left_out
 
@@ -116,8 +116,6 @@ MAX_TASKS = 20_000
 """Of larger crowds, this many random tasks settle figures about the whole crowd."""
 MIN_LABELS_PER_CLASS = 6.0
 """Most annotators must have given this many labels per class, or inferred labels cannot judge their mistakes."""
-MIN_GOLD = 10
-"""From so many labelled tasks with a known true label on, shares of right labels are measured."""
 BELIEF, MEASURED = "belief", "measured"
 """What a share of right labels rests on: the model's posterior, or true labels."""
 MIN_TRUE_LABELS = 30

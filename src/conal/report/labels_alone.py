@@ -18,8 +18,9 @@ from conal.data.annotator_info import AnnotatorInfo
 from conal.data.encoding import MISSING
 from conal.data.true_labels import labels_by_task, without_each_part
 from conal.errors import ConalWarning
+from conal.metrics.rates import MIN_GOLD
 from conal.parameters import parameters_of
-from conal.report.evidence import MIN_GOLD, AnnotatorPrivacy, Evidence, Plain, Refit, about_annotators
+from conal.report.evidence import AnnotatorPrivacy, Evidence, Plain, Refit, about_annotators
 from conal.report.findings import Findings
 from conal.report.sections.model import plain_value, reproducing_command
 

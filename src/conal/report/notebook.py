@@ -14,7 +14,8 @@ from markupsafe import Markup
 from conal._arrays import FloatArray, IntArray
 from conal._files import atomic_file, check_file_place
 from conal.io.model_folder import labelled_tasks
-from conal.report.evidence import MIN_GOLD, Report
+from conal.metrics.rates import MIN_GOLD
+from conal.report.evidence import Report
 from conal.report.wording import NONE, count, percent, short
 
 if TYPE_CHECKING:

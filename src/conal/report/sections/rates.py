@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conal.metrics.rates import MIN_OF_ANNOTATOR, GoldRates
-from conal.report.evidence import MIN_GOLD, Evidence, Plain
+from conal.metrics.rates import MIN_GOLD, MIN_OF_ANNOTATOR, GoldRates
+from conal.report.evidence import Evidence, Plain
 from conal.report.findings import Finding, Findings, register
 
 MAX_ANNOTATORS = 50
